@@ -37,9 +37,13 @@ def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
             continue
         adapter = replace(first.adapter, operator=one.operator, like=one.name, layout="", limits={}, requires=())
         try:
-            yield BesideSubject(adapter, known[one.operator], declared=False, supervise=first.supervise, own=first.own)
+            further = BesideSubject(
+                adapter, known[one.operator], declared=False, supervise=first.supervise, own=first.own
+            )
         except TargetError:  # it lacks what these calls pass
             continue
+        further.copies = first.copies
+        yield further
         found.add(one.operator)
 
 

@@ -239,3 +239,26 @@ def test_what_the_first_interface_leaves_of_the_results_is_tested_beside_it(tmp_
     report = attnspec.check(f"{path}:apply_rotary_pos_emb", dtypes="float32", explain_time=0)
     assert failing == {cell["mechanism"] for cell in report.failures if cell["level"] == "must"}
     assert {"rotary", "rotary_pair"} <= {cell["mechanism"] for cell in report.cells}
+
+
+COMPLEX = """
+import torch
+
+
+def turned(x, freqs_cis):
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * freqs_cis[None, :, None]).flatten(3).type_as(x)
+
+
+def apply_rotary_emb(xq, xk, freqs_cis):
+    return turned(xq, freqs_cis), turned(xk, {table})
+"""
+
+
+@pytest.mark.parametrize(("table", "failing"), [("freqs_cis", set()), ("freqs_cis.conj()", {"rotary_pair"})])
+def test_keys_that_are_turned_by_complex_numbers_are_tested_too(tmp_path, table, failing):
+    path = tmp_path / "kernels.py"
+    path.write_text(COMPLEX.replace("{table}", table))
+    report = attnspec.check(f"{path}:apply_rotary_emb", dtypes="float32", explain_time=0)
+    assert failing == {cell["mechanism"] for cell in report.failures if cell["level"] == "must"}
+    assert {"rotary", "rotary_pair"} <= {cell["mechanism"] for cell in report.cells}
