@@ -246,7 +246,8 @@ HALF = 0.5
 def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
     """The same of a function that has a known interface by its parameters, where by that all of it is wrong.
 
-    Or all of it on calls that give what some way reads otherwise.
+    Or all of it on calls that give what some way reads otherwise. One that gives no results by that is called in a way
+    by which it gives some, right or not.
     """
     own, shown = subject.adapter.like, {way.shown: None for way in known if way.parameters and way.shown}
     right = _is_right(subject, shown, device)
@@ -256,6 +257,7 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
         known = [way for way in known if way.parameters or way.is_number]
         if not known:
             return []
+    mute = not right and not share_of_answers(subject, subject.mechanism, subject.claims.dtypes[0], device)
     like = line_of(subject.adapter, subject.mechanism, begun(subject.adapter, subject.mechanism))
     if like and unsaid(subject.adapter, subject.mechanism, like):
         return []
@@ -263,7 +265,7 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     with suppress(TargetError):  # who takes everything by name has no such form
         subject.take_as(like)
         says = _among(subject, device, known)
-        if (says or not right) and _is_right(subject, shown, device):
+        if (says or not right) and (_is_right(subject, shown, device) or (mute and _answers(subject, device))):
             return says
         if says and silent and _answers(subject, device):
             return says  # so that a fault is seen as what it is

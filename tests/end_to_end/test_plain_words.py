@@ -115,6 +115,17 @@ def apply_top_k_only(logits, k):
     return logits.masked_fill_(logits < least, -torch.inf)
 
 
+def apply_rope(x, cos, sin):
+    return turned_by_halves(x, cos, sin, -1)
+
+
+def turned_by_halves(x, cos, sin, sign):
+    if cos.dim() != 3:
+        raise ValueError("cos must have a batch dimension")
+    first, second = x.chunk(2, -1)
+    return x * cos[:, None] + torch.cat((sign * second, first), -1) * sin[:, None]
+
+
 def turned_by_pairs(x, cos, sin):
     even, odd = x[..., ::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2)
@@ -156,6 +167,10 @@ def apply_rotary_embedding_turned_back(x, freqs_cis):
     return turned_by_pairs(x, *freqs_cis.view(1, x.shape[1], 1, -1, 2).flip(-1).unbind(-1))
 
 
+def apply_rope_with_both_signs(x, cos, sin):
+    return turned_by_halves(x, cos, sin, 1)
+
+
 def group_norm_of_one_group(x, g, w, b, eps):
     return torch_group_norm(x, 1, w, b, eps)
 
@@ -187,6 +202,7 @@ RIGHT = {
     moe_forward: "routed_experts",
     torch_group_norm: "group_norm",
     apply_rotary_emb: "rotary",
+    apply_rope: "rotary",
     naive_log_linear_attn: "log_linear_attention",
     apply_top_k_only: "filter_rows",
 }
@@ -194,7 +210,7 @@ WRONG = (
     selective_log_softmax_of_two, token_log_probs_of_the_next, tvd_loss_of_squares, jsd_loss_of_half,
     rwkv6_recurrent_without_bonus, moe_forward_of_first_choices, attention_combine_evenly,
     get_slopes_of_powers, filter_logits_of_one_more, apply_rotary_embedding_turned_back, group_norm_of_one_group,
-    naive_log_linear_attn_of_one_level, apply_top_k_only_of_one_row,
+    naive_log_linear_attn_of_one_level, apply_top_k_only_of_one_row, apply_rope_with_both_signs,
 )  # fmt: skip
 
 
