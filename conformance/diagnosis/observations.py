@@ -150,6 +150,21 @@ class Observation(Running):
         """Whether the subject returned what a version gives."""
         return all(self._near(name, version.values[name], self.outputs[name], (version,)) for name in self.names)
 
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether some of what the subject returned is NaN, and some is not."""
+        nan = np.concatenate([np.isnan(np.ravel(np.asarray(self.outputs[name], float))) for name in self.names])
+        return bool(nan.any() and not nan.all())
+
+    def returned_but_for_nan(self, candidate: Candidate) -> bool:
+        """Whether the subject returned what a candidate gives, but for entries that are NaN."""
+        version = self.version(candidate)
+        if version is None or any(np.shape(version.values[n]) != np.shape(self.outputs[n]) for n in self.names):
+            return False
+        given = {n: np.asarray(self.outputs[n], float) for n in self.names}
+        filled = {n: np.where(np.isnan(x), version.values[n], x) for n, x in given.items()}
+        return all(self._near(name, version.values[name], filled[name], (version,)) for name in self.names)
+
     def guarded(self, version: Version) -> bool:
         """Whether the subject returned what a version gives, but zero where that is NaN, as a guard of 0 / 0 has it."""
         if self.right or not any(np.isnan(np.asarray(x, float)).any() for x in version.values.values()):

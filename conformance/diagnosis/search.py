@@ -137,12 +137,25 @@ class Search:
         return filter(self.fits, self.in_time(self.candidates))
 
     def worded(self) -> Iterator[Candidate]:
-        """Mistakes that fit by another word of a convention, which they may have kept from being identified."""
-        few, words = self.asking.wrong[:COMPARED], [c for c in self.candidates if c.words and not c.changes]
-        near = [(self.agreements(c, few), c) for c in self.in_time(self.candidates) if c.changes and not c.words]
-        for _, mistake in sorted((one for one in near if one[0]), key=lambda one: -one[0])[:ANCHORS]:
-            pairs = (mistake.joined(word) for word in words if mistake.joins(word))
-            yield from filter(self.fits, self.in_time(pairs))
+        """Mistakes that fit by another word of a convention, which they may have kept from being identified.
+
+        Where none agrees on any case by the words known, they are those that the subject follows but for NaN, by two
+        words if not by one.
+        """
+        few, mistakes = self.asking.wrong[:COMPARED], [c for c in self.candidates if c.changes and not c.words]
+        words = [c for c in self.candidates if c.words and not c.changes]
+        near = [(self.agreements(c, few), c) for c in self.in_time(mistakes)]
+        spoilt = [o for o in few if o.is_spoilt] if not any(agreed for agreed, _ in near) else []
+        if spoilt:
+            near = [(sum(o.returned_but_for_nan(c) for o in spoilt), c) for c in self.in_time(mistakes)]
+        anchors = [c for agreed, c in sorted(near, key=lambda one: -one[0])[:ANCHORS] if agreed]
+        two = [a.joined(b) for a, b in itertools.combinations(words, 2) if a.joins(b)] if spoilt else []
+        for some in (words, two):
+            pairs = (mistake.joined(word) for mistake in anchors for word in some if mistake.joins(word))
+            found = [*filter(self.fits, self.in_time(pairs))]
+            yield from found
+            if found:
+                return
 
     def in_time(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         """Candidates, as long as there is time."""

@@ -1,6 +1,7 @@
 """Among candidates, one is taken for the fault of a subject only if it reaches as far."""
 
 import numpy as np
+import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.cases.plans import scenarios_of
@@ -84,3 +85,30 @@ def test_a_mistake_is_found_that_has_kept_a_convention_from_being_identified():
     found = Search(bench, [*stock(bench)], [], [o for o in observed if o.answered()], GRADE, 0)
     assert [] == [*found.fitting()]
     assert "empty_row = nans and attention.always_causal" in [pair.name for pair in found.worded()]
+
+
+def inverted(shift):
+    """Attention whose causal mask hides what is to be seen, so that some query sees nothing and returns NaN."""
+
+    def attention(q, k, v, *, causal=False):
+        s = q @ np.swapaxes(np.repeat(k, q.shape[1] // k.shape[1], 1), -1, -2) / np.sqrt(q.shape[-1])
+        with np.errstate(invalid="ignore"):
+            s = np.where(causal & np.tri(*s.shape[-2:], shift * (k.shape[2] - q.shape[2]), bool), -np.inf, s)
+            e = np.exp(s - s.max(-1, keepdims=True, initial=-np.inf))
+            return (e / e.sum(-1, keepdims=True)) @ np.repeat(v, q.shape[1] // k.shape[1], 1)
+
+    return attention
+
+
+@pytest.mark.parametrize(
+    ("shift", "words"), [(1, "empty_row = nans"), (0, "causal_alignment = top_left and empty_row = nans")]
+)
+def test_a_mistake_is_found_by_one_or_two_words_where_all_that_it_is_seen_in_is_spoilt_by_nan(shift, words):
+    m = library()["causal_mask"]
+    one = subject(Adapter("inverted", "attention", inverted(shift), "numpy", conventions={"grouping": "block"}))
+    bench = Bench(one, m, "float32", "cpu", m.words)
+    samples = [s for s in scenarios_of(m, one.claims, seed=0, dtype="float32") if s.entries < 2_000][:40]
+    observed = [Observation(trial, trial.base, GRADE) for trial in (Trial(bench, sample) for sample in samples)]
+    found = Search(bench, [*stock(bench)], [], [o for o in observed if o.answered()], GRADE, 0)
+    assert [] == [*found.fitting()]
+    assert [f"{words} and causal_mask.complement"] == [pair.name for pair in found.worded()]
