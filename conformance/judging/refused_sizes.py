@@ -173,7 +173,7 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
     given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
     usual = [text for text in limits(m) if not _is_given(subject, text)]
-    faults = dict.fromkeys((*weaker, *given), REFUSING) | dict.fromkeys(usual, (*REFUSING, "misshapen"))
+    faults = dict.fromkeys((*weaker, *given), REFUSING) | {text: _failing(m, text) for text in usual}
     kept = dict.fromkeys(faults)
     for condition, kinds in faults.items():
         del kept[condition]
@@ -187,6 +187,11 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
                 kept[text] = None
                 yield text, says
                 break
+
+
+def _failing(m: Mechanism, condition: str) -> tuple[str, ...]:
+    """What becomes of the calls beyond a limit; one that is about an option leaves refusals to the calls themselves."""
+    return ("raised", "misshapen") if compiled(m, condition).uses & {*m.options} else (*REFUSING, "misshapen")
 
 
 def _is_given(subject: AdapterSubject, condition: str) -> bool:

@@ -55,6 +55,7 @@ def replayed(kept: Kept, say: Say) -> Exit:
         data = describe(failure, bench, witness["target"], None, [])
     cell = {
         "subject": bench.subject.name,
+        "operator": mechanism.operator,
         "mechanism": mechanism.name,
         "law": law,
         "dtype": bench.dtype,
