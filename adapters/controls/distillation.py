@@ -45,6 +45,15 @@ def entries_by_mixture(x: Any, y: Any, beta: float) -> Any:
     return beta * y.exp() * (y - mixed) + (1 - beta) * x.exp() * (x - mixed)
 
 
+def double_loss(
+    student: Any, teacher: Any, valid: Any, beta: float, reduction: str, *, normalised: bool = False
+) -> Any:
+    """The loss in double precision, of logits if they are to be normalised."""
+    fitting(student, teacher)
+    x, y = (each.double().log_softmax(-1) if normalised else each.double() for each in (student, teacher))
+    return reduced(entries_by_mixture(x, y, beta), valid, reduction)
+
+
 @adapter("distillation_loss", dtypes=DTYPES, conventions=OUTSIDE)
 def control_distillation_by_mixture(
     log_probs: Any,
@@ -126,13 +135,10 @@ def control_distillation_backward(
     reduction: str = "batchmean",
 ) -> dict[str, Any]:
     """What autograd makes of the loss in double precision."""
-    fitting(log_probs, teacher)
-
-    def loss(log_probs: Any) -> Any:
-        entries = entries_by_mixture(log_probs.double(), teacher.double(), beta)
-        return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
-
-    return differentiated(loss, d_out.double(), log_probs=log_probs)
+    valid = valid_of(log_probs, labels, ignore_index)
+    return differentiated(
+        lambda log_probs: double_loss(log_probs, teacher, valid, beta, reduction), d_out.double(), log_probs=log_probs
+    )
 
 
 @adapter("distillation_loss", dtypes=DTYPES, conventions=INSIDE)
@@ -146,9 +152,8 @@ def control_distillation_of_logits(
     reduction: str = "batchmean",
 ) -> Any:
     """Of logits, the logarithms of softmax in double precision."""
-    fitting(log_probs, teacher)
-    entries = entries_by_mixture(log_probs.double().log_softmax(-1), teacher.double().log_softmax(-1), beta)
-    return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction).float()
+    valid = valid_of(log_probs, labels, ignore_index)
+    return double_loss(log_probs, teacher, valid, beta, reduction, normalised=True).float()
 
 
 @adapter("distillation_loss_gradient", dtypes=DTYPES, conventions=INSIDE)
@@ -163,13 +168,12 @@ def control_distillation_backward_of_logits(
     reduction: str = "batchmean",
 ) -> dict[str, Any]:
     """What autograd makes of the loss of logits in double precision."""
-    fitting(log_probs, teacher)
-
-    def loss(log_probs: Any) -> Any:
-        entries = entries_by_mixture(log_probs.double().log_softmax(-1), teacher.double().log_softmax(-1), beta)
-        return reduced(entries, valid_of(log_probs, labels, ignore_index), reduction)
-
-    return differentiated(loss, d_out.double(), log_probs=log_probs)
+    valid = valid_of(log_probs, labels, ignore_index)
+    return differentiated(
+        lambda log_probs: double_loss(log_probs, teacher, valid, beta, reduction, normalised=True),
+        d_out.double(),
+        log_probs=log_probs,
+    )
 
 
 @adapter("total_variation", dtypes=DTYPES)

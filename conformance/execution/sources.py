@@ -77,9 +77,8 @@ def _unmade(kind: type) -> str:
     told = telling(kind)
     if told is None:
         names = ", ".join(asked(kind))
-        return f" that asks for {names}, and its file has no get_init_inputs() that returns a list of that" * bool(
-            names
-        )
+        lacking = f" that asks for {names}, and its file has no get_init_inputs() that returns a list of that"
+        return lacking if names else ""
     try:
         made(kind)
     except Exception as error:

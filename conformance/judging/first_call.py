@@ -108,9 +108,10 @@ def _larger_chunks(subject: AdapterSubject, device: str) -> list[str]:
     Where it gives no result for the first case, and none with larger chunks of which that is no multiple.
     """
     own, found = subject.adapter.like, list[str]()
-    if not subject.adapter.guessed or not fails(subject, device):
+    others = [*last_resorts(subject)] if subject.adapter.guessed else []
+    if not others or not fails(subject, device):
         return []
-    for like in last_resorts(subject):
+    for like in others:
         subject.take_as(like)
         if found := _limited(subject, device, in_chunks, "fails for"):
             break

@@ -257,17 +257,16 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
         known = [way for way in known if way.parameters or way.is_number]
         if not known:
             return []
-    mute = not right and not share_of_answers(subject, subject.mechanism, subject.claims.dtypes[0], device)
+    share = 1.0 if right else share_of_answers(subject, subject.mechanism, subject.claims.dtypes[0], device)
     like = line_of(subject.adapter, subject.mechanism, begun(subject.adapter, subject.mechanism))
     if like and unsaid(subject.adapter, subject.mechanism, like):
         return []
-    silent = not right and not _answers(subject, device)
     with suppress(TargetError):  # who takes everything by name has no such form
         subject.take_as(like)
         says = _among(subject, device, known)
-        if (says or not right) and (_is_right(subject, shown, device) or (mute and _answers(subject, device))):
+        if (says or not right) and _is_right(subject, shown, device):
             return says
-        if says and silent and _answers(subject, device):
+        if share < 1 and (says or not share) and _answers(subject, device):
             return says  # so that a fault is seen as what it is
     subject.take_as(own)
     return []

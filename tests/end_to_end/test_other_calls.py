@@ -225,6 +225,15 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
 """
 
 
+def failing_beside(folder, text, name):
+    """The mechanisms that a function of a file fails, which is tested as `rotary` and as `rotary_pair`."""
+    path = folder / "kernels.py"
+    path.write_text(text)
+    report = attnspec.check(f"{path}:{name}", dtypes="float32", explain_time=0)
+    assert {"rotary", "rotary_pair"} <= {cell["mechanism"] for cell in report.cells}
+    return {cell["mechanism"] for cell in report.failures if cell["level"] == "must"}
+
+
 @pytest.mark.parametrize(
     ("keys", "failing"),
     [
@@ -234,11 +243,7 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     ],
 )
 def test_what_the_first_interface_leaves_of_the_results_is_tested_beside_it(tmp_path, keys, failing):
-    path = tmp_path / "kernels.py"
-    path.write_text(KEYS.replace("{keys}", keys))
-    report = attnspec.check(f"{path}:apply_rotary_pos_emb", dtypes="float32", explain_time=0)
-    assert failing == {cell["mechanism"] for cell in report.failures if cell["level"] == "must"}
-    assert {"rotary", "rotary_pair"} <= {cell["mechanism"] for cell in report.cells}
+    assert failing == failing_beside(tmp_path, KEYS.replace("{keys}", keys), "apply_rotary_pos_emb")
 
 
 COMPLEX = """
@@ -257,8 +262,4 @@ def apply_rotary_emb(xq, xk, freqs_cis):
 
 @pytest.mark.parametrize(("table", "failing"), [("freqs_cis", set()), ("freqs_cis.conj()", {"rotary_pair"})])
 def test_keys_that_are_turned_by_complex_numbers_are_tested_too(tmp_path, table, failing):
-    path = tmp_path / "kernels.py"
-    path.write_text(COMPLEX.replace("{table}", table))
-    report = attnspec.check(f"{path}:apply_rotary_emb", dtypes="float32", explain_time=0)
-    assert failing == {cell["mechanism"] for cell in report.failures if cell["level"] == "must"}
-    assert {"rotary", "rotary_pair"} <= {cell["mechanism"] for cell in report.cells}
+    assert failing == failing_beside(tmp_path, COMPLEX.replace("{table}", table), "apply_rotary_emb")
