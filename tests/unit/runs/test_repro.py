@@ -167,7 +167,7 @@ def test_a_class_is_made_with_what_its_file_says(tmp_path, given, bare):
     key = kept(f"{path}:Model", "definition", tmp_path, operator="softmax")
     made = written(tmp_path, key, "softmax")
     assert 1 == bare(made)[0]
-    path.write_text(MODEL.format(given=given.format(1)))
+    path.write_text(MODEL.format(given=given.format("1.0")))
     assert 0 == bare(made)[0]
 
 
