@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..cases.samples import Sample
-from ..mechanisms.definition import Frame, Worded, refused
+from ..mechanisms.definition import Frame, refused
+from ..mechanisms.worded import Worded
 from ..numerics.comparing import recording
 from ..numerics.grades import FP64, Grade
 from ..numerics.numbers import Number

@@ -7,7 +7,6 @@ changes of a mistake, what an implementation with that mistake returns.
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -194,52 +193,6 @@ class Frame:
 
     def source(self, ordinal: int) -> Source:
         raise SpecError("a definition cannot draw")
-
-
-class Worded(Frame):
-    """An evaluation that keeps which conventions each name has asked for, so that others under other words share it."""
-
-    asked: dict[str, set[str]]
-    _asking: list[set[str]]
-
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.asked, self._asking = {}, []
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.memo:
-            self._asking.append({name} if name in self.mechanism.conventions else set())
-            try:
-                super().__getitem__(name)
-            finally:
-                asked = self._asking.pop()
-            self.asked[name] = asked
-        self._ask(self.asked[name])
-        return self.memo[name]
-
-    def _ask(self, conventions: Collection[str]) -> None:
-        self.turned_on.update(conventions)
-        if self._asking:
-            self._asking[-1].update(conventions)
-
-    def word(self, convention: str) -> str:
-        self._ask({convention})
-        return super().word(convention)
-
-    def operator(self, name: str, arguments: dict[str, Any]) -> Any:
-        self._ask(self.mechanism.beside(name).conventions.keys() & self.values.keys())
-        return super().operator(name, arguments)
-
-    def under(self, words: Mapping[str, str]) -> Worded:
-        """The same evaluation under other words, with all that asks for none of those that are others."""
-        other = copy.copy(self)
-        other.__dict__.pop("referred", None)
-        other.values = {**self.values, **words}
-        changed = {name for name in words if words[name] != self.values[name]}
-        shared = [] if self.mechanism.by_reference else [n for n in self.memo if not self.asked[n] & changed]
-        other.memo, other.asked = {n: self.memo[n] for n in shared}, {n: self.asked[n] for n in shared}
-        other.turned_on, other._busy, other._asking = set(), [], []
-        return other
 
 
 class _Replacing:

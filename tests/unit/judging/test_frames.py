@@ -6,8 +6,9 @@ from attnspec.cases.samples import Case, Sample
 from attnspec.judging import frames
 from attnspec.judging.bench import Bench
 from attnspec.judging.trial import Trial
-from attnspec.mechanisms.definition import Frame, Worded
+from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
+from attnspec.mechanisms.worded import Worded
 from attnspec.subjects.stand_ins import DefinitionSubject
 
 ROW = np.array([0.5, 1.5, -1.0])

@@ -1,6 +1,5 @@
 """One evaluation of a definition: exact or with errors, changed or not, and no further than an output needs."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ from attnspec.cases.plans import Plan
 from attnspec.cases.profiles import Profile
 from attnspec.cases.samples import Sample
 from attnspec.errors import SpecError
-from attnspec.mechanisms.definition import Frame, Worded, reached, refused, sizes_of
+from attnspec.mechanisms.definition import Frame, reached, refused, sizes_of
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.references import by_reference, reference_outputs
 from attnspec.mechanisms.schema import spec_folder
@@ -288,34 +287,6 @@ def test_the_reference_takes_options_and_words_and_arrays_that_are_there():
     assert {"out", "lse", "weights"} == set(found)
     np.testing.assert_array_equal(values["v"], found["out"])
     np.testing.assert_array_equal(np.broadcast_to(np.eye(3), (1, 2, 3, 3)), found["weights"])
-
-
-def bits(x):
-    """All parts of an output, to the bit."""
-    parts = (x.value, x.worst, x.variance, x.shared) if isinstance(x, Number) else (x,)
-    return [(np.shape(part), np.asarray(part).tobytes()) for part in parts]
-
-
-@pytest.mark.parametrize("name", [name for name, m in library().items() if m.conventions])
-def test_lines_are_shared_by_words_that_they_do_not_ask_for(name):
-    m = library()[name]
-    for sample, grade in itertools.product(samples(m, 3), (None, FP64)):
-        first = Worded(m, sample.values, grade=grade, dtype="float32")
-        first.outputs()
-        for words in words_of(m):
-            own = {**m.words, **words}
-            alone, other = Frame(m, {**sample.values, **own}, grade=grade, dtype="float32"), first.under(own)
-            assert [*map(bits, alone.outputs().values())] == [*map(bits, other.outputs().values())]
-            assert alone.turned_on <= other.turned_on
-
-
-def test_a_line_that_asks_for_no_word_is_evaluated_once():
-    first = Worded(ATTENTION, {**arrays(), "causal": True}, grade=FP64, dtype="float32")
-    first.outputs()
-    other = first.under({**ATTENTION.words, "causal_alignment": "top_left"})
-    shared = {line for line in ATTENTION.definition if line in other.memo}
-    assert 0 < len(shared) < len(ATTENTION.definition)
-    assert not any("causal_alignment" in first.asked[line] for line in shared)
 
 
 def test_a_condition_that_a_mechanism_replaces_is_its_own():
