@@ -104,7 +104,7 @@ class Worded(Frame):
         changed = {name for name in words if words[name] != self.values[name]}
         shared = [] if self.mechanism.by_reference else [n for n in self.memo if not self.asked[n] & changed]
         under.memo = {n: self.memo[n] for n in shared}
-        under.asked, under.read = ({n: kept[n] for n in shared} for kept in (self.asked, self.read))
+        under.asked, under.read = {n: self.asked[n] for n in shared}, {n: self.read[n] for n in shared}
         under.other = None if self.mechanism.by_reference else self
         under.turned_on, under._busy, under._open = set(), [], []
         return under
