@@ -114,7 +114,8 @@ def _entries(witness: Witness, cell: Mapping[str, Any], rows: int, room: int, fo
     if witness["outcome"]:
         yield "Where", _where(witness["outcome"])
     origin = witness["from"]
-    steps = f", shrunk in {origin['tried']} steps" if origin["tried"] else ""
+    tried = origin["tried"]
+    steps = f", shrunk in {tried} step{'s' * (tried != 1)}" if tried else ""
     yield "Found", f"in {_named(origin)}{steps}"
     yield from _when(witness)
     if witness.get("map"):

@@ -85,11 +85,12 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     Where its name says something of an option, nothing else is tried for that.
     """
     found, parameters = list[Way](), inspect.signature(adapter.function).parameters
+    read = {name for reading in readings(mechanism) for name in _matched(reading, parameters) or ()}
     for reading in readings(mechanism):
         own = _matched(reading, parameters)
         if own is None or reading.unless & {*parameters} or not _is_named(reading, adapter):
             continue
-        if reading.lacking and not lacks(adapter.function, mechanism, reading.lacking):
+        if reading.lacking and not lacks(adapter.function, mechanism, reading.lacking, read):
             continue
         pairs = {name: x.default for name, x in parameters.items() if name in own and isinstance(x.default, tuple)}
         if any(_is_open(own[name]) != (None in default) for name, default in pairs.items()):

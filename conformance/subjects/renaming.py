@@ -137,15 +137,23 @@ def spells(function: Callable[..., Any], mechanism: Mechanism, given: Line) -> b
     return _wanting(function) <= own.keys() and not _left(own, requires, mechanism)
 
 
-def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str) -> bool:
-    """Whether no parameter of a function gives an input that every call has."""
-    return name in _left(*_matched(function, mechanism, None), mechanism)
+def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: Collection[str]) -> bool:
+    """Whether no parameter of a function gives an input that every call has; by its place, none that is `read` does."""
+    return name in _left(*_matched(function, mechanism, None, unplaced=read), mechanism)
 
 
 def _matched(
-    function: Callable[..., Any], mechanism: Mechanism, given: Line | None, *, by_place: bool = True
+    function: Callable[..., Any],
+    mechanism: Mechanism,
+    given: Line | None,
+    *,
+    by_place: bool = True,
+    unplaced: Collection[str] = (),
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What parameters are passed, by their names and the first ones by their places, and what has to hold for that."""
+    """What parameters are passed, by their names and the first ones by their places, and what has to hold for that.
+
+    No place says what is passed to those that are `unplaced`.
+    """
     plain = _parameters(function)
     names = [p.name for p in plain]
     own = dict(given.parameters if given else {})
@@ -162,7 +170,8 @@ def _matched(
     requires |= _told_sizes(plain, own, mechanism, letters=False)
     left = _unpassed(own, requires, mechanism)
     for p in plain[: len(mechanism.required) if by_place else 0]:  # the first ones, whatever else they are called
-        free = p.name not in own and p.name not in TABLES and p.default is p.empty and p.kind is not p.KEYWORD_ONLY
+        placed = p.default is p.empty and p.kind is not p.KEYWORD_ONLY
+        free = placed and p.name not in own and p.name not in TABLES and p.name not in unplaced
         if left and free:
             own[p.name] = left.pop(0)
     requires |= _told_sizes(plain, own, mechanism, letters=True)
