@@ -128,7 +128,7 @@ from .relative import relative_attention
 from .renormalised_filter import renormalised_filter
 from .retention import retention
 from .routed_experts import routed_experts
-from .sampling import filter_rows, sample, sample_rows, top_k_filter, top_p_filter
+from .sampling import filter_rows, min_p_filter, sample, sample_rows, top_k_filter, top_p_filter
 from .softmax import log_softmax, softmax
 from .sparse_top_k import sparse_top_k
 from .speculation import draft_verification, speculative_sampling
@@ -216,6 +216,7 @@ __all__ = [
     "log_softmax_gradient",
     "lora_matmul",
     "merge_states",
+    "min_p_filter",
     "model_flops",
     "modulated_norm",
     "moe_layer",

@@ -2,6 +2,7 @@
 
 Top-k: Fan, Lewis and Dauphin 2018, Hierarchical neural story generation, section 5.
 Top-p: Holtzman et al. 2020, The curious case of neural text degeneration, section 3.1.
+Min-p: Nguyen et al. 2025, Turning up the heat, section 3.
 """
 
 import numpy as np
@@ -41,6 +42,18 @@ def top_p_filter(logits, *, p, top_p_boundary="at_least", ties="first"):
             elif ties == "open" and x[i] == last > -np.inf:
                 out[row][x == last] = np.nan
             mass += chance[i]
+    return out
+
+
+def min_p_filter(logits, *, p):
+    """The entries of every row of `logits [..., n]` that have the share p of the chance of the most likely one."""
+    if not 0 < p <= 1:
+        raise ValueError("p is more than zero and at most one")
+    out = np.full(logits.shape, -np.inf)
+    for row in np.ndindex(logits.shape[:-1]):
+        x = logits[row]
+        near = np.exp(x - np.max(x)) >= p if np.max(x) > -np.inf else np.zeros(x.shape, bool)
+        out[row][near] = x[near]
     return out
 
 

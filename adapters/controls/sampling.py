@@ -95,6 +95,42 @@ def control_top_p_pairs(logits: Any, *, p: float) -> Any:
     return torch.where((ahead <= p) | (x == x.amax(-1, keepdim=True)), logits, -INFINITY)
 
 
+# Min-p
+
+
+@adapter("min_p_filter", dtypes=DTYPES)
+def control_min_p_of_chances(logits: Any, *, p: float) -> Any:
+    """Chances in single precision, removed where they are less."""
+    import torch
+
+    chances = torch.softmax(logits.float(), -1)
+    if chances.numel() == 0:
+        return logits.clone()
+    return logits.masked_fill(chances < p * chances.amax(-1, keepdim=True), -INFINITY)
+
+
+@adapter("min_p_filter", dtypes=DTYPES)
+def control_min_p_of_distances(logits: Any, *, p: float) -> Any:
+    """Distances from the largest logit, of which one sort serves all rows."""
+    import math
+
+    import torch
+
+    best = torch.sort(logits.float(), dim=-1).values[..., -1:]
+    return torch.where(logits.float() - best >= math.log(p), logits, -INFINITY)
+
+
+@adapter("min_p_filter", dtypes=DTYPES)
+def control_min_p_of_terms(logits: Any, *, p: float) -> Any:
+    """Exponentials to base two, which are not divided by their sum, in double precision."""
+    import torch
+
+    if logits.numel() == 0:
+        return logits.clone()
+    shifted = logits.double() - logits.double().amax(-1, keepdim=True).clamp(min=-1e300)
+    return torch.where(torch.exp2(shifted * 1.4426950408889634) >= p, logits, -INFINITY)
+
+
 # Sampling
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -85,6 +86,35 @@ FILTER = Whole("top_k_filter", filtered, (candidates,), {"ties": "every"})
 def candidates_within_16_bits(logits: Any, k: int) -> Any:
     """Candidates are sought among the first 65536 entries of a row alone."""
     return candidates(logits[..., :65536], min(k, 65536))
+
+
+def bar(logits: Any, p: float) -> Any:
+    """What logits have to reach: the largest of each row, and the logarithm of p."""
+    return logits.amax(-1, keepdim=True) + math.log(p)
+
+
+def near(part: Any) -> Callable[..., Any]:
+    def min_p_filter(logits: Any, *, p: float) -> Any:
+        wide = logits.float()
+        return logits.masked_fill((wide < part.bar(wide, p)) & (wide < wide.amax(-1, keepdim=True)), -float("inf"))
+
+    return min_p_filter
+
+
+NEAR = Whole("min_p_filter", near, (bar,))
+
+
+@NEAR.instead_of(bar, dtypes=FLOAT32)
+def bar_in_the_narrow_type(logits: Any, p: float) -> Any:
+    """What logits have to reach is stored in bfloat16."""
+    return bar(logits, p).bfloat16().float()
+
+
+@NEAR.instead_of(bar)
+def largest_of_whole_tiles(logits: Any, p: float) -> Any:
+    """The largest logit is sought in tiles of 32, of which an incomplete last one is left out."""
+    n = logits.shape[-1]
+    return bar(logits[..., : n // 32 * 32] if n > 32 else logits, p)
 
 
 def ranked(logits: Any) -> Any:

@@ -45,6 +45,15 @@ def transformers_top_p(logits: Any, *, p: float) -> Any:
     return warped(logits, p=p)
 
 
+@declared("min_p_filter", grade=GRADES)
+def transformers_min_p(logits: Any, *, p: float) -> Any:
+    """MinPLogitsWarper of transformers.generation."""
+    from transformers.generation.logits_process import MinPLogitsWarper
+
+    scores = logits.reshape(-1, logits.shape[-1])
+    return MinPLogitsWarper(p)(cast(Any, None), scores).reshape(logits.shape)
+
+
 @declared("sample", grade=GRADES)
 def transformers_sample(
     logits: Any, *, seed: int, count: int, temperature: float = 1.0, k: int | None = None, p: float | None = None

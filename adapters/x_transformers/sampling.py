@@ -1,6 +1,6 @@
 """The filters of logits that x-transformers samples with.
 
-Source: x_transformers/autoregressive_wrapper.py (top_k, top_p).
+Source: x_transformers/autoregressive_wrapper.py (top_k, top_p, min_p).
 Both take arrays of two axes; top-k keeps exactly k entries, and which of equal ones is torch.topk's business.
 The top-p filter keeps an entry as long as the sum before it does not exceed p.
 """
@@ -36,3 +36,11 @@ def x_transformers_top_p(logits: Any, *, p: float) -> Any:
     from x_transformers.autoregressive_wrapper import top_p
 
     return top_p(logits.reshape(-1, logits.shape[-1]), thres=p).reshape(logits.shape)
+
+
+@adapter("min_p_filter", dtypes=DTYPES, grade=GRADES, package="x_transformers", extra="x-transformers")
+def x_transformers_min_p(logits: Any, *, p: float) -> Any:
+    """min_p of x_transformers.autoregressive_wrapper."""
+    from x_transformers.autoregressive_wrapper import min_p
+
+    return min_p(logits, min_p=p)

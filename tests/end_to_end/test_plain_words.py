@@ -189,6 +189,25 @@ def filter_logits_of_one_more(logits, k=None, p=None):
     return filter_logits(logits, None if k is None else (k + 1).clamp(max=logits.shape[-1]), p)
 
 
+def apply_min_p(logits, min_p):
+    chances = logits.softmax(-1)
+    return logits.masked_fill(chances < min_p * chances.amax(-1, keepdim=True), -torch.inf)
+
+
+def min_p_mask(logits, min_p):
+    """One share for each row."""
+    least = min_p.unsqueeze(1) * logits.softmax(-1).amax(-1, keepdim=True)
+    return logits.masked_fill(logits.softmax(-1) < least, -torch.inf)
+
+
+def min_p_logits_of_the_chance_itself(logits, min_p):
+    return logits.masked_fill(logits.softmax(-1) < min_p, -torch.inf)
+
+
+def min_p_mask_of_the_first_share(logits, min_p):
+    return min_p_mask(logits, min_p[:1] / 2 + 0 * min_p)
+
+
 RIGHT = {
     selective_log_softmax: "cross_entropy",
     token_log_probs: "cross_entropy",
@@ -205,12 +224,15 @@ RIGHT = {
     apply_rope: "rotary",
     naive_log_linear_attn: "log_linear_attention",
     apply_top_k_only: "filter_rows",
+    apply_min_p: "min_p_filter",
+    min_p_mask: "min_p_filter",
 }
 WRONG = (
     selective_log_softmax_of_two, token_log_probs_of_the_next, tvd_loss_of_squares, jsd_loss_of_half,
     rwkv6_recurrent_without_bonus, moe_forward_of_first_choices, attention_combine_evenly,
     get_slopes_of_powers, filter_logits_of_one_more, apply_rotary_embedding_turned_back, group_norm_of_one_group,
     naive_log_linear_attn_of_one_level, apply_top_k_only_of_one_row, apply_rope_with_both_signs,
+    min_p_logits_of_the_chance_itself, min_p_mask_of_the_first_share,
 )  # fmt: skip
 
 

@@ -63,6 +63,22 @@ def test_top_p_keeps_the_fewest_entries_that_have_the_chance_p(p, witness):
 
 
 @pytest.mark.parametrize("witness", [defined, referred])
+@pytest.mark.parametrize("p", [0.05, 0.3, 0.6, 0.95, 1.0])
+def test_min_p_keeps_what_has_the_share_p_of_the_largest_chance(p, witness):
+    for x, kept in zip(LOGITS, witness("min_p_filter", LOGITS, p=p) > -INFINITY, strict=True):
+        terms = [mpmath.exp(t) for t in x]
+        assert [term >= p * max(terms) for term in terms] == kept.tolist()
+
+
+@pytest.mark.parametrize("p", [0.05, 0.3, 0.6])
+def test_a_share_that_is_p_up_to_rounding_decides_nothing(p):
+    logits = np.array([[1000.0, 1000.0 + np.log(p), 990.0]])
+    frame = Frame(library()["min_p_filter"], {"logits": logits, "p": p}, grade=FP32, dtype="float32")
+    radius = frame.outputs()["out"].radius
+    assert [True, False, True] == np.isfinite(np.broadcast_to(radius, logits.shape))[0].tolist()
+
+
+@pytest.mark.parametrize("witness", [defined, referred])
 @pytest.mark.parametrize(("word", "kept"), [("first", [0, 2]), ("last", [2, 5]), ("every", [0, 1, 2, 5])])
 def test_top_k_breaks_ties_by_its_convention(word, kept, witness):
     x = np.array([1.0, 1.0, 3.0, 0.0, -INFINITY, 1.0])
