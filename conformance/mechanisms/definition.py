@@ -19,9 +19,10 @@ from ..language.draws import Source
 from ..language.expressions import Expression
 from ..language.scopes import CallSite
 from ..numerics import budget
-from ..numerics.formats import FLOAT64, Format, limited
+from ..numerics.formats import FLOAT64, Format
 from ..numerics.grades import Grade
 from ..numerics.numbers import Number, value
+from ..numerics.ranges import in_range, ranged
 from .called import Answer, Called, key_of
 from .mechanism import Mechanism
 from .references import by_reference
@@ -45,7 +46,7 @@ class Frame:
         """`values` has inputs and options, and the words of conventions; what is left out is at its default.
 
         `changes` are by name; those of an operator that is called, or that one of these calls, as `operator.name`.
-        With `overflow`, the lines are limited to the range of that format, as they would be in a kernel.
+        With `overflow`, lines, exponentials and sums are in the range of that format, as they would be in a kernel.
         `unchanged` is the same evaluation without the changes, from which every name is taken that is not `reached`.
         Raises `SpecError` where the shapes of the inputs contradict one another.
         """
@@ -107,17 +108,24 @@ class Frame:
             raise SpecError(f"a cycle: {' -> '.join([*self._busy, name])}")
         self._busy.append(name)
         try:
-            result = self.original(name) if change is None else change(_Replacing(self, name))
+            result = self._within_range(name, change) if self.overflow is not None else self._evaluated(name, change)
         finally:
             self._busy.pop()
-        if self.overflow is not None and name in self.mechanism.definition:
-            result = _limited(result, self.overflow)
         if name not in self.values:
             line = self.mechanism.definition.get(name)
             self.held += getattr(result, "nbytes", 0)
             budget.hold(self.held, line and line.place)
         memo[name] = result
         return result
+
+    def _evaluated(self, name: str, change: Expression | None) -> Any:
+        return self.original(name) if change is None else change(_Replacing(self, name))
+
+    def _within_range(self, name: str, change: Expression | None) -> Any:
+        assert self.overflow is not None
+        with ranged(self.overflow):
+            result = self._evaluated(name, change)
+        return in_range(result, self.overflow) if name in self.mechanism.definition else result
 
     def original(self, name: str) -> Any:
         """What a name means before any change."""
@@ -181,7 +189,7 @@ class Frame:
             return found.result
         before = budget.unspent()
         inner = Frame(mechanism, arguments, grade=self.grade, dtype=self.dtype, changes=changes)
-        with budget.waiting(self.held):
+        with budget.waiting(self.held), ranged(None):  # for the result is kept for any other evaluation
             result = inner[mechanism.outputs[0]]
         if key is not None:
             known.put(key, Answer(result, frozenset(inner.turned_on), before - budget.unspent()))
@@ -281,10 +289,6 @@ def within(changes: Mapping[str, Expression], operator: Mechanism) -> dict[str, 
         elif home in calls:
             found[name] = change
     return found
-
-
-def _limited(x: Any, fmt: Format) -> Any:
-    return limited(x, fmt) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
 
 
 def _graded(x: Any, grade: Grade) -> Any:

@@ -12,6 +12,7 @@ from .numbers import Number, flushed, number, settled, value
 from .parts import Array, K, absent, all_finite, finite
 from .product_errors import bias, operand_error
 from .products import by_torch, distinct, product
+from .ranges import in_own_range
 from .truths import every, some
 
 FEW = 60
@@ -57,7 +58,7 @@ def average(weights: Any, x: Any, axis: int | None = None) -> Any:
         beside = np.shape(value(weights))
         x = x.map(lambda t: distinct(t, beside)) if isinstance(x, Number) else distinct(np.asarray(x), beside)
     w, v = value(weights), value(x)
-    sums = _sums_by_torch(w) if grade is None and by_torch(w) else np.sum(w, axis=-1, keepdims=True)
+    sums = _sums_by_torch(w) if grade is None and by_torch(w) else in_own_range(np.sum(w, axis=-1, keepdims=True))
     weighed = sums != 0
     everywhere = every(weighed)
     if not everywhere:

@@ -20,6 +20,7 @@ from .grades import Grade, result_format
 from .numbers import Number, flushed, made, number, settled, shared_along, steepest, value
 from .parts import Array, K, absent, finite
 from .products import by_torch, room
+from .ranges import in_own_range
 from .truths import Truth, every, some, truth
 
 FEW = 64
@@ -104,7 +105,7 @@ def log(x: Any) -> Any:
 def exp(x: Any) -> Any:
     """The exponential; its errors are taken through expm1, for they may be too large for a slope."""
     if not isinstance(x, Number):
-        return _exp_by_torch(x) if by_torch(x) else np.exp(fractions(x))
+        return _exp_by_torch(x) if by_torch(x) else in_own_range(np.exp(fractions(x)))
     result, grade = np.exp(x.value), x.grade
     size = finite(result)
     own = LIBRARY_UNITS * grade.arithmetic.unit * size + 2 * flushed(grade)
@@ -246,7 +247,7 @@ def total(x: Any, axis: int = -1, keep: bool = False) -> Any:
 
 def _total(x: Any, axis: int, keep: bool) -> Any:
     if not isinstance(x, Number):
-        return np.sum(x, axis=axis, keepdims=keep)
+        return in_own_range(np.sum(x, axis=axis, keepdims=keep))
     n, unit = x.value.shape[axis], x.grade.arithmetic.unit
 
     def add(part: Array) -> Array:
