@@ -5,6 +5,7 @@ All of it is read from the lines of a run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,19 @@ def beside(cells: Sequence[Line]) -> list[str]:
     """What is to be said beside the verdict on a subject: the lines that follow it."""
     first = "; ".join((*_answers(cells), *_noticed(cells), *_loose(cells), *_customary(cells)))
     rest = (*_wholly(cells), *_by_value(cells), *_untested(cells), *_notes(cells))
-    return [*_interpreted(cells), *([first] if first else []), *rest]
+    return [*_nothing(cells), *_interpreted(cells), *([first] if first else []), *rest]
+
+
+def _nothing(cells: Sequence[Line]) -> Iterator[str]:
+    """Why nothing was tested, where no law was: what is said of the definition, or else of the most laws."""
+    laws = [cell for cell in cells if not cell["law"].startswith(("contract.", "convention."))]
+    if not laws or any(cell.get("verdict") not in ("not_declared", "not_tested") for cell in laws):
+        return
+    whole = [cell for cell in laws if cell["mechanism"] == cell["operator"]] or laws
+    first = [cell for cell in whole if cell["law"] == "definition" and cell["says"]]
+    says = Counter(cell["says"] for cell in first or whole if cell["says"])
+    if says:
+        yield f"nothing was tested: {_short(max(says, key=lambda text: says[text]))}"
 
 
 def share(cells: Sequence[Line]) -> float:

@@ -152,6 +152,7 @@ def _one_width(subject: AdapterSubject, device: str) -> list[str]:
 
 def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
     """What holds of all calls that a plain function takes, in words; no other case is drawn from now on."""
+    lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)  # at the sizes that it takes
     said = as_documented(subject.adapter, subject.mechanism)
     found = [*taken_alone(subject, device, said)] if subject.interface.refusing else []
     if found:
@@ -229,8 +230,8 @@ def _some_gradients(subject: AdapterSubject, found: Sequence[Results]) -> list[s
 
 def _laid_out_later(subject: AdapterSubject, device: str) -> dict[str, Results]:
     """The same results in the layout of the same arrays in which further outputs have theirs; nothing if in none."""
-    own, observed, taken = subject.form.layout.name, subject.observed_layout, subject.form.taken
-    if not subject.undeclared_layout or (taken is not None and not is_stated(subject.adapter.like)):
+    own, observed = subject.form.layout.name, subject.observed_layout
+    if not subject.undeclared_layout or subject.is_known:
         return {}
     for name in differing_later(subject.mechanism, own):
         subject.read_as(name, observed=observed)

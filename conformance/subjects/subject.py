@@ -87,11 +87,18 @@ class AdapterSubject:
         self.form, self.claims = self._formed(declared=declared)
         self.interface = self.form.interface(self.claims.by_name)
         if not declared:
-            known = self.form.taken is not None and not is_stated(adapter.like)
-            self.interface = replace(self.interface, refusing=True, others=0 if known else OTHERS)
+            self.interface = replace(self.interface, refusing=True, others=0 if self.is_known else OTHERS)
         if adapter.factory is not None:
             self.interface = replace(self.interface, axes=_axes(adapter, mechanism), absent=_absent(mechanism))
         self.caller: Caller = self._called()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has a known interface, by whose very name it goes or as is said: it returns what that returns."""
+        taken = self.form.taken
+        if taken is None or is_stated(self.adapter.like):
+            return False
+        return not self.adapter.guessed or self.adapter.name in (taken.signature.name, *taken.signature.also)
 
     def take_as(self, like: str) -> None:
         """Have calls made as functions with that known interface take them, in the layout that was found."""

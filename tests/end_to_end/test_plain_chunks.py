@@ -129,17 +129,41 @@ def padded_linear_attention_of_one_state(q, k, v, chunk_size=64):
     return chunkwise_linear_attention_of_one_state(*padded, chunk_size)[:, :, : q.shape[2]]
 
 
+def delta_rule_parallel(q, k, v, beta, BN=32):
+    """Shapes are [batch, heads, length, dim]; scores are returned as well."""
+    state, q, out = q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3]), q * q.shape[3] ** -0.5, []
+    for at in range(q.shape[2] // BN):
+        queries, keys, values, shares = (x.unflatten(2, (-1, BN))[:, :, at] for x in (q, k, v, beta[..., None] * k))
+        for t in range(BN):
+            new = values[:, :, t] - (keys[:, :, t, :, None] * state).sum(-2)
+            state = state + shares[:, :, t, :, None] * new[:, :, None]
+            out.append((queries[:, :, t, :, None] * state).sum(-2))
+    return torch.stack(out, 2), (q @ k.mT).tril()
+
+
+def delta_rule_parallel_of_two_tokens(q, k, v, beta, BN=32):
+    out, scores = delta_rule_parallel(q, k, v, beta, BN)
+    return out + 1e-3 * F.pad(v, (0, 0, 1, -1)), scores
+
+
 RIGHT = (
     chunk_linear_attn, chunkwise_linear_attention, blocked_attention, tiled_attention, attention_of_few_widths,
-    softmax_of_powers_of_two, padded_linear_attention,
+    softmax_of_powers_of_two, padded_linear_attention, delta_rule_parallel,
 )  # fmt: skip
 WRONG = (
     chunk_linear_attn_of_two_chunks, chunk_linear_attn_without_a_token, chunkwise_linear_attention_of_one_state,
     blocked_attention_that_never_fades, tiled_attention_of_the_first_tile, attention_of_few_widths_scaled_for_one,
     softmax_of_powers_of_two_without_the_maximum, attention_of_short_lengths, chunk_linear_attn_of_even_chunks,
     chunk_linear_attn_that_fails_for_single_items, padded_linear_attention_of_one_state,
+    delta_rule_parallel_of_two_tokens,
 )  # fmt: skip
 
 
-test_a_right_function_conforms = conforming(RIGHT)
+def what_is_no_state_is_told(function, report):
+    if function is delta_rule_parallel:
+        assert "in the place of final_state" in str(report)
+        assert "fails unless heads == key_heads" in str(report)
+
+
+test_a_right_function_conforms = conforming(RIGHT, what_is_no_state_is_told)
 test_a_wrong_function_does_not = refuted(WRONG)

@@ -34,6 +34,43 @@ def kl_div_loss_of_single_words(student_logits, teacher_logits):
     return kl_div_loss(student_logits, teacher_logits).clone() / student_logits.shape[-1] ** 0.5
 
 
+def kl_div_loss_of_probabilities(predictions, targets):
+    return F.kl_div(torch.log(predictions), targets, reduction="batchmean")
+
+
+def kl_div_loss_by_the_probabilities_of_the_teacher(log_probs, targets):
+    return F.kl_div(log_probs, targets, reduction="batchmean")
+
+
+def kl_div_loss_by_their_logarithms(predictions, targets):
+    return (targets * (targets.log() - predictions)).sum(-1).mean()
+
+
+def kl_divergence(p, q):
+    return (p * (p / q).log()).sum(-1).mean()
+
+
+def js_divergence(p, q):
+    both = (p + q) / 2
+    return 0.5 * (p * (p / both).log() + q * (q / both).log()).sum(-1).mean()
+
+
+def kl_div_loss_of_probabilities_exchanged(predictions, targets):
+    return F.kl_div(predictions, torch.log(targets), reduction="batchmean")
+
+
+def kl_divergence_with_a_share_of_squares(p, q):
+    return kl_divergence(p, q) + 1e-3 * p.pow(2).sum(-1).mean()
+
+
+def js_divergence_from_the_first(p, q):
+    return kl_divergence(p, (p + q) / 2)
+
+
+def kl_div_loss_by_the_probabilities_and_more(log_probs, targets):
+    return kl_div_loss_by_the_probabilities_of_the_teacher(log_probs, targets) + 1e-3
+
+
 class WithoutTheShare(torch.autograd.Function):
     @staticmethod
     def forward(ctx, student, teacher):
@@ -51,9 +88,17 @@ def kl_div_loss_with_another_gradient(student_logits, teacher_logits):
 
 
 RIGHT = {kl_div_loss: "inside", distillation_loss: "inside", kd_loss: "outside"}
+OF_PROBABILITIES = {
+    kl_div_loss_of_probabilities: "`predictions` and `targets` have probabilities",
+    kl_divergence: "`p` and `q` have probabilities",
+    js_divergence: "`p` and `q` have probabilities",
+    kl_div_loss_by_the_probabilities_of_the_teacher: "`targets` has the probabilities of the teacher",
+    kl_div_loss_by_their_logarithms: "`targets` has the probabilities of the teacher",
+}
 WRONG = (
     kl_div_loss_of_teacher_logits, kl_div_loss_without_logarithms, kl_div_loss_of_single_words,
-    kl_div_loss_with_another_gradient,
+    kl_div_loss_with_another_gradient, kl_div_loss_of_probabilities_exchanged, kl_divergence_with_a_share_of_squares,
+    js_divergence_from_the_first, kl_div_loss_by_the_probabilities_and_more,
 )  # fmt: skip
 
 
@@ -62,5 +107,10 @@ def rows_are_what_they_are(function, report):
     assert "distillation_loss_gradient" in {cell["mechanism"] for cell in report.cells}
 
 
+def probabilities_are_told(function, report):
+    assert OF_PROBABILITIES[function] in str(report)
+
+
+test_one_of_probabilities_conforms = conforming(OF_PROBABILITIES, probabilities_are_told)
 test_a_right_function_conforms = conforming(RIGHT, rows_are_what_they_are)
 test_a_wrong_function_does_not = refuted(WRONG)

@@ -55,6 +55,18 @@ def test_beside_a_verdict_stand_scenarios_mistakes_and_precision():
     )
 
 
+def untested(says, verdict="not_declared", law="definition", **more):
+    return {**cell(**more), "verdict": verdict, "says": says, "law": law}
+
+
+def test_where_no_law_was_tested_the_reason_is_said():
+    cells = [untested("groups of 16"), *(untested(says, "not_tested", "other") for says in ("no case", "no case", ""))]
+    assert ["nothing was tested: groups of 16"] == beside(cells)
+    assert ["nothing was tested: no case"] == beside(cells[1:])
+    assert [] == beside([untested("", "not_tested"), untested("no convention", law="convention.empty_row")])
+    assert [] == beside([*cells, untested("", "pass", "third")])
+
+
 def test_what_was_interpreted_is_said_first():
     cells = [
         cell(interpreted="Triton's interpreter", claimed="bf16"),
