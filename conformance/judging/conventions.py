@@ -289,7 +289,7 @@ def _is_bounded(trial: Trial, name: str, word: str, known: Mapping[str, str]) ->
     worded = Trial(replace(trial.bench, words={**known, name: word}), trial.sample)
     worded.replies = trial.replies
     grade = looser(dtype, subject.claims.grade(dtype))[-1]
-    with suppress(Faulted):  # an output may be misshapen
+    with suppress(Declined, Faulted):  # the call may be refused, and an output misshapen
         return all(is_right(worded, output, grade) for output in _differing(trial, name, known))
     return False
 

@@ -187,6 +187,16 @@ def test_cases_that_are_not_taken_do_not_keep_a_word_from_being_found():
     assert "propagates" == identify(one, library()["attention"], "float32", "cpu")["masked_nonfinite"].word
 
 
+def test_refused_cases_do_not_ground_what_no_word_explains():
+    def attention(q, k, v, *, mask=None):
+        if mask is not None and mask.shape != (len(q), 1, q.shape[2], k.shape[2]):
+            raise Unsupported("a mask for all heads")
+        return attention_of(empty=torch.nan)(q, k, v, mask=None if mask is None else mask[:1])
+
+    finding = identify(adapted(attention), library()["attention"], "float32", "cpu")["empty_row"]
+    assert "unexplained" == finding.how
+
+
 def test_what_no_case_tells_is_not_tested():
     def plain(q, k, v):
         return attention_of()(q, k, v)

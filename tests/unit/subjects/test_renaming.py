@@ -51,6 +51,18 @@ def test_one_length_of_a_function_is_that_of_queries_and_keys():
     assert ("k_len == q_len",) == line.requires
 
 
+def test_what_has_to_hold_of_an_input_does_not_give_it():
+    def loss(predictions, targets):
+        """Of logarithms, and of probabilities."""
+
+    def given(requires):
+        line = Line("distillation_loss", {"targets": "exp(teacher)"}, requires=(requires,))
+        return of(loss, "distillation_loss", line).get("predictions")
+
+    assert "log_probs" == given("all(log_probs > -80)")
+    assert given("all(log_probs == teacher)") is None
+
+
 def test_a_mask_that_is_always_asked_for_is_an_array():
     def flash(q, k, v, mask):
         """A kernel."""
