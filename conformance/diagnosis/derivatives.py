@@ -6,6 +6,7 @@ definition.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from .observations import Observation
 
 CALLS = 6
 """Wrong calls that are looked at."""
+TURNS = 4
+"""Directions along which an input of each of them is moved at most, until enough tell."""
 TELLING = 3
 """Differences that tell wrong gradients from right ones, all of which are those of the function."""
 ROOM = 1e-3
@@ -31,6 +34,8 @@ In others it is half a step, which is the cube root of what results are rounded 
 """
 APART = 4
 """How many times as far off as that the right gradient is where a difference tells."""
+BENT = 0.75
+"""The share of the difference between the slopes ahead and behind that half a step leaves at a bend, and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +57,22 @@ def own_derivatives(bench: Bench, observations: Sequence[Observation]) -> OwnDer
     if not isinstance(subject, GradientSubject):
         return None
     told = 0
-    wrong = (o for o in observations if o.mechanism is bench.mechanism and not o.right)
-    for _, observation in zip(range(CALLS), wrong, strict=False):
-        for one in _directions(subject, observation):
+    wrong = [o for o in observations if o.mechanism is bench.mechanism and not o.right][:CALLS]
+    for turn, observation in itertools.product(range(TURNS), wrong):
+        if turn and told >= TELLING:
+            break
+        for one in _directions(subject, observation, turn):
             found = one.difference()
             if found is None:
                 continue
-            if abs(found - one.own) > (room := one.room * max(abs(one.own), abs(found))):
+            if abs(found - one.own) > (room := one.room * one.size(found) + one.blur):
                 nearer = one.difference(1 / 2)
-                if nearer is None or abs(nearer - found) > room:  # too steep for the step
+                steep = nearer is None or abs(nearer - found) > one.room * max(abs(nearer), abs(found))
+                if nearer is None or steep or one.bent(room):
                     continue
-                return None
+                found = (4 * nearer - found) / 3  # the error of a step goes with its square
+                if abs(found - one.own) > room:
+                    return None
             told += abs(one.right - found) > APART * room
     return OwnDerivatives(subject.forward.operator, told) if told >= TELLING else None
 
@@ -79,6 +89,8 @@ class _Direction:
     """The derivative along it, by the gradient that was returned."""
     right: float
     """By that which should have been."""
+    blur: float = 0.0
+    """What rounding may do to either."""
 
     @property
     def step(self) -> float:
@@ -94,15 +106,30 @@ class _Direction:
 
         None where rounding may have made it.
         """
-        step, inputs = share * self.step, self.call.inputs
-        front, back = (
-            self._weighted({**inputs, self.input: inputs[self.input] + way * self.ahead}) for way in (step, -step)
-        )
+        step = share * self.step
+        front, back = self._at(step), self._at(-step)
         if front is None or back is None:
             return None
         found = (front[0] - back[0]) / (2 * step)
         noise = front[1] * self.step**3 / step  # the cube of a step is what results are rounded by
-        return found if np.isfinite(found) and noise < self.room * abs(found) else None
+        return found if np.isfinite(found) and noise < self.room * self.size(found) else None
+
+    def size(self, found: float) -> float:
+        """Of what size the derivatives are, of which that of the function may well be zero."""
+        return max(abs(self.own), abs(self.right), abs(found))
+
+    def bent(self, room: float) -> bool:
+        """Whether the slope ahead stays another than that behind however small the step is, as at a largest entry."""
+        gaps = []
+        for step in (self.step, self.step / 2):
+            front, here, back = (self._at(way * step) for way in (1, 0, -1))
+            if front is None or here is None or back is None:
+                return True
+            gaps.append(abs(front[0] - 2 * here[0] + back[0]) / step)
+        return gaps[1] > max(room, BENT * gaps[0])
+
+    def _at(self, moved: float) -> tuple[float, float] | None:
+        return self._weighted({**self.call.inputs, self.input: self.call.inputs[self.input] + moved * self.ahead})
 
     def _weighted(self, inputs: Mapping[str, Any]) -> tuple[float, float] | None:
         """The sum of all outputs, each times what is passed as its gradient, and the root of the sum of squares."""
@@ -116,16 +143,18 @@ class _Direction:
             return float(sum(np.sum(part) for part in parts)), float(sum(np.sum(part**2) for part in parts)) ** 0.5
 
 
-def _directions(subject: GradientSubject, observation: Observation) -> Iterator[_Direction]:
-    """A random direction for each gradient that a call has returned."""
+def _directions(subject: GradientSubject, observation: Observation, turn: int) -> Iterator[_Direction]:
+    """A random direction for each gradient that a call has returned, another in every turn."""
     call = observation.trial.call(observation.settled)
     for name in observation.names:
         at, x = name.removeprefix("d_"), call.inputs.get(name.removeprefix("d_"))
         right, own = (np.asarray(y[name], float) for y in (observation.exact.values, observation.outputs))
         if x is None or not x.shape == right.shape == own.shape:
             continue
-        ahead = Stream("direction", name, *x.shape).normal(x.shape) * max(1.0, float(np.abs(x).max(initial=0.0)))
+        stream = Stream("direction", name, *x.shape, *([turn] if turn else ()))
+        ahead = stream.normal(x.shape) * max(1.0, float(np.abs(x).max(initial=0.0)))
         with np.errstate(all="ignore"):
             along = [float(np.sum(y * ahead)) for y in (own, right)]
+            along.append(float(np.sum(observation.exact.radius(name) * np.abs(ahead))))
         if np.isfinite(along).all():
             yield _Direction(subject, call, at, ahead, *along)

@@ -1,5 +1,8 @@
 """Whether wrong gradients are those of what the function itself returns."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
 
@@ -7,7 +10,7 @@ import attnspec
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.answered import observed
-from attnspec.diagnosis.derivatives import TELLING, own_derivatives
+from attnspec.diagnosis.derivatives import TELLING, _Direction, own_derivatives
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
@@ -54,11 +57,42 @@ def wrong_and_wrong_backward(x, weight, eps=1e-6):
     return Halved.apply(1.5 * normed(x, weight, eps)).to(x.dtype)
 
 
-def gradients_of(function, dtype="float64"):
+def attended(q, k, v, *, causal=False):
+    """Attention that is causal if that is asked for, with the queries from the first key on."""
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if causal:
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
+    return scores, torch.softmax(scores, -1) @ v
+
+
+def always_causal(q, k, v):
+    return attended(q, k, v, causal=True)[1]
+
+
+def smoothed_by_others(logits, targets, label_smoothing=0.0):
+    """The smoothed share goes to the other words; ignored tokens count."""
+    logs, kept = torch.log_softmax(logits, -1), targets != -100
+    own = -logs.gather(-1, torch.where(kept, targets, 0)[:, None])[:, 0]
+    others = -(logs.sum(-1) + own) / max(logits.shape[-1] - 1, 1)
+    return torch.where(kept, (1 - label_smoothing) * own + label_smoothing * others, 0).sum() / kept.sum()
+
+
+def smoothed_by_others_and_wrong_backward(logits, targets, label_smoothing=0.0):
+    loss = smoothed_by_others(logits, targets, label_smoothing)
+    return Halved.apply(loss) if label_smoothing else loss
+
+
+def centred(x, weight, eps=1e-6):
+    return normed(x - x.mean(-1, keepdim=True), weight, eps).to(x.dtype)
+
+
+def gradients_of(function, dtype="float64", operator="rms_norm", gradient="rms_norm_gradient"):
     """The bench of the gradients of a function, and what was observed of their first failure."""
-    adapter = Adapter("norm", "rms_norm", function, "torch", dtypes=(dtype,))
-    one = GradientSubject(subject(adapter), GRADIENT)
-    result = run(Request(one, GRADIENT, dtype, PROFILES["quick"], laws=frozenset({"definition"})))
+    adapter = Adapter("norm", operator, function, "torch", dtypes=(dtype,))
+    m = library()[gradient]
+    one = GradientSubject(subject(adapter), m)
+    result = run(Request(one, m, dtype, PROFILES["quick"], laws=frozenset({"definition"})))
     failure = next(cell.failure for cell in result.cells if cell.bad)
     return result.bench, observed(result.bench, failure, 0)
 
@@ -68,6 +102,38 @@ def gradients_of(function, dtype="float64"):
 def test_gradients_of_wrong_outputs_are_told_from_them(function, dtype):
     found = own_derivatives(*gradients_of(function, dtype))
     assert ("rms_norm", True) == (found.operator, found.told >= TELLING)
+
+
+@pytest.mark.parametrize(
+    ("function", "operator", "gradient"),
+    [
+        pytest.param(always_causal, "attention", "attention_gradient", id="by steps that are a little too long"),
+        pytest.param(smoothed_by_others, "cross_entropy", "cross_entropy_gradient", id="along more directions"),
+        pytest.param(centred, "rms_norm", "rms_norm_gradient", id="which are zero"),
+    ],
+)
+def test_gradients_of_wrong_outputs_are_told_from_them_though_few_differences_tell(function, operator, gradient):
+    found = own_derivatives(*gradients_of(function, "float32", operator, gradient))
+    assert (operator, True) == (found.operator, found.told >= TELLING)
+
+
+def test_a_wrong_backward_pass_is_a_fault_of_its_own_though_few_differences_tell():
+    bench, calls = gradients_of(
+        smoothed_by_others_and_wrong_backward, "float32", "cross_entropy", "cross_entropy_gradient"
+    )
+    assert own_derivatives(bench, calls) is None
+
+
+@pytest.mark.parametrize(("function", "bent"), [(np.max, True), (lambda x: np.exp(8 * x).sum(), False)])
+def test_a_difference_says_nothing_where_several_entries_are_the_largest(function, bent):
+    x = np.array([0.5, 0.5, 0.5])
+    mechanism = SimpleNamespace(outputs={"out": None})
+    replies = SimpleNamespace(
+        forward=SimpleNamespace(mechanism=mechanism),
+        forward_reply=lambda call, inputs: SimpleNamespace(outputs={"out": function(inputs["x"])}),
+    )
+    call = SimpleNamespace(inputs={"x": x, "d_out": np.array(1.0)}, dtype="float32")
+    assert bent is _Direction(replies, call, "x", np.array([1.0, 0.2, -0.1]), own=1.0, right=2.0).bent(0.002)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
