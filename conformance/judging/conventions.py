@@ -224,6 +224,8 @@ def _judged(name: str, operator: Mechanism, cases: Sequence[Trial], known: Mappi
         closest = next(word for word in fitting if not CLOSER * min(far.values()) < far[word] < np.inf)
         return Finding(name, closest, "observed", count, count)
     best = max(words, key=lambda word: (sum(told[word]), -words.index(word)))
+    if 2 * sum(told[best]) < count:  # what entries a word explains then, it does by chance
+        best = words[0]
     return Finding(name, best, "unexplained", sum(share == 1.0 for share in told[best]), count)
 
 

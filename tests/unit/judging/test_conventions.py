@@ -156,6 +156,14 @@ def test_a_word_that_changes_from_case_to_case_is_none():
     assert 0 < finding.agreed < finding.cases
 
 
+def test_entries_that_a_word_explains_by_chance_tell_nothing():
+    def layer_norm(x, weight, bias, *, eps=1e-5):
+        return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + eps).sqrt() * weight
+
+    found = identify(adapted(layer_norm, "layer_norm", dtypes=("float32",)), library()["layer_norm"], "float32", "cpu")
+    assert ("biased", "unexplained", 0) == (found["variance"].word, found["variance"].how, found["variance"].agreed)
+
+
 def test_a_word_found_at_first_is_confirmed_on_further_cases():
     one = adapted(attention_of(top_left=lambda q: q.shape[2] == 17))
     finding = identify(one, library()["attention"], "float32", "cpu")["causal_alignment"]
