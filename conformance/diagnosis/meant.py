@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..judging.bench import Bench
-from .candidates import Candidate
+from .candidates import Candidate, other_word
 from .observations import Observation, Stance
 from .search import fit
 
@@ -26,13 +26,31 @@ def fixed_option(bench: Bench, observations: Sequence[Observation]) -> tuple[str
     wrong, right = ([o for o in observations if o.right is is_right] for is_right in (False, True))
     if len(wrong) < CASES:
         return None
-    for name, value in _values(bench):
-        candidate = Candidate(f"{name} = {value}", "", options={name: value})
+    for candidate in _candidates(bench):
         if wrong[0].stance(candidate) is Stance.DIFFERS:  # as most do
             continue
         if fit([o.stance(candidate) for o in (*wrong, *right)]):
-            return name, value
+            return next(iter(candidate.options.items()))
     return None
+
+
+def _candidates(bench: Bench) -> Iterator[Candidate]:
+    """The definition with each value of each option; then also by another word of a convention.
+
+    What a convention is about may show with that option alone, so that no call has told which word is followed.
+    """
+    m, values = bench.mechanism, [*_values(bench)]
+    declared = m.declared(bench.subject.claims.conventions)
+    words = [
+        other_word(convention, word, says)
+        for convention, known in m.conventions.items()
+        for word, says in known.items()
+        if convention not in declared and word != bench.words[convention]
+    ]
+    yield from (Candidate(f"{name} = {value}", "", options={name: value}) for name, value in values)
+    for word in words:
+        for name, value in values:
+            yield Candidate(f"{name} = {value} and {word.name}", "", words=word.words, options={name: value})
 
 
 def _values(bench: Bench) -> Iterator[tuple[str, Any]]:

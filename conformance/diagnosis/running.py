@@ -92,7 +92,8 @@ class Running(Compared):
         frame = self._changed(candidate, base)
         if candidate.dense or candidate.options:
             dense = any(frame.values[name] is not base.values[name] for name in candidate.dense)
-            if not dense and all(base.values[name] == x for name, x in candidate.options.items()):
+            as_called = not candidate.words and all(base.values[name] == x for name, x in candidate.options.items())
+            if not dense and as_called:
                 return SAME
         elif not candidate.words and not differs(frame, base):
             return SAME

@@ -21,11 +21,12 @@ def advice(witness: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
     if follows := witness.get("follows"):
         told = f"these are the gradients of what the function returns, as {follows['told']} differences show"
         return f"fix {follows['operator']} first: {told}"
-    likeness = witness["likeness"]
-    if likeness and likeness["convention"]:
-        first = "if intended" if len(likeness["causes"]) == 1 else "if the first is intended"
+    likeness, fixed = witness["likeness"], witness.get("fixed")
+    together = likeness is not None and len(likeness["causes"]) > 1
+    if likeness and likeness["convention"] and not (together and fixed):
+        first = "if the first is intended" if together else "if intended"
         return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, fix it"
-    if fixed := witness.get("fixed"):
+    if fixed:
         return _of_fixed(fixed["option"], fixed["value"], cell["operator"])
     if cell["law"] == "contract.precision":
         return _of_precision(witness.get("elsewhere"), str(cell["says"]))

@@ -50,9 +50,28 @@ def unscaled(q, k, v):
     return terms / terms.sum(-1, keepdims=True) @ v
 
 
+def causal_from(end, until=None):
+    """Attention whose first query sees the first key alone, or whose last query sees all; in short calls alone."""
+
+    def causal(q, k, v):
+        k, v = (np.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
+        scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+        seen = np.tri(*scores.shape[-2:], (k.shape[2] - q.shape[2]) * end, bool)
+        if until is None or k.shape[2] <= until:
+            scores = np.where(seen, scores, -np.inf)
+        with np.errstate(invalid="ignore"):
+            terms = np.exp(scores - scores.max(-1, keepdims=True))
+            return terms / terms.sum(-1, keepdims=True) @ v
+
+    return causal
+
+
 @pytest.mark.parametrize(
     ("operator", "function", "expected"),
     [
+        ("attention", causal_from(end=0), ("causal", True)),
+        ("attention", causal_from(end=1), ("causal", True)),
+        ("attention", causal_from(end=0, until=9), None),
         ("rotary", neighbours, ("interleaved", True)),
         ("cross_entropy", summed, ("reduction", "summed")),
         ("attention", unscaled, ("scale", 1.0)),

@@ -52,6 +52,15 @@ from .test_blocks import CELL, LIKENESS, WITNESS
             "fixed={'causal': True} in @adapter; otherwise fix it",
         ),
         (
+            {
+                "fixed": {"option": "causal", "value": True},
+                "likeness": {**LIKENESS, "causes": 2 * LIKENESS["causes"], "convention": "empty_row", "word": "nans"},
+            },
+            {"operator": "attention"},
+            "if causal = True is meant in every call, declare it: --like 'attention() fixed(causal=true)', or "
+            "fixed={'causal': True} in @adapter; otherwise fix it",
+        ),
+        (
             {"fixed": {"option": "reduction", "value": "summed"}},
             {"operator": "cross_entropy"},
             "if reduction = summed is meant in every call, declare it: --like 'cross_entropy() "
