@@ -14,7 +14,7 @@ from .likeness import Likeness, Nearest
 from .observations import Observation, Stance
 from .places import later, places
 from .search import Search
-from .synthesis import changed_along, close_by, edited, plausible, resembling
+from .synthesis import changed_along, close_by, edited, plausible, resembling, smallest
 from .variants import varied
 
 SURE = 4
@@ -64,6 +64,7 @@ def named(
         own = [o.at(grade) for o in observations]
         coarse = Search(bench, likely, [], own, grade, seed, within, until=until, known=candidates)
         found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
+    found = found or _by_an_untold_word(bench, candidates, observations, search)
     found = found or _from_elsewhere(bench, observations, search, without)
     ahead = search if within.literals else search.prolonged(EDITED * seconds)
     found = found or as_edited(bench, observations, ahead)
@@ -78,6 +79,26 @@ def named(
         or search.prolonged(min(PAIR_SECONDS, seconds)).likeness(pairs=True)
         or search.nearest()
     )
+
+
+def _by_an_untold_word(
+    bench: Bench, candidates: Sequence[Candidate], observations: list[Observation], search: Search
+) -> Likeness | None:
+    """A mistake that fits by another word of a convention that a line which it reads asks for, and no call tells.
+
+    Which key the first query sees is such a word for what is causal without being asked.
+    """
+    wrong, lines = search.asking.wrong, bench.mechanism.definition
+    few = smallest(wrong)
+    words = [c for c in candidates if c.words and not any(o.matters(name) for o in few for name in c.words)]
+
+    def asked_for(candidate: Candidate) -> set[str]:
+        read = {name for x in candidate.changes.values() for name in x.uses}
+        return read.union(*(lines[name].uses for name in read & lines.keys()))
+
+    pairs = [c.joined(w) for w in words for c in candidates if c.joins(w) and w.words.keys() & asked_for(c)]
+    own = search.prolonged(LATER_SECONDS)
+    return _one_of(bench, resembling(pairs, wrong, until=own.until), observations, own, plainly=True)
 
 
 def _from_elsewhere(

@@ -103,7 +103,8 @@ def outlasting(
     found = likeness if first is candidate else called(likeness, first)
     alike = {one.name: one for one in (*found.alike, *others)}
     names = dict.fromkeys((*found.others, *alike)) if first.changed else found.others
-    return replace(found, others=tuple(names)[:ALIKE], alike=tuple(alike.values()))
+    others = [name for name in names if name != found.name]  # of two edits that are shown alike one will do
+    return replace(found, others=tuple(others)[:ALIKE], alike=tuple(alike.values()))
 
 
 def _raising_beside(bench: Bench, candidate: Candidate, grade: Grade, seed: int) -> Iterator[Observation]:

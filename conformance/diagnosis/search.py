@@ -124,7 +124,7 @@ class Search:
         return Likeness(
             tuple(cause(part) for part in told.parts or (told,)),
             agreed,
-            tuple(other.name for other in alike),
+            tuple(dict.fromkeys(other.name for other in alike if other.name != told.name)),
             runner_up=runner_up.told().name if runner_up else "",
             differs=differs,
             changed=told.changed,

@@ -216,8 +216,18 @@ def _edited(likeness: Mapping[str, Any], room: int) -> Iterator[tuple[str, str]]
     """The lines that would have to be changed, and on what evidence."""
     lines = [line for one in likeness["changed"] for line in _changed(one, room)]
     says = f"{likeness['causes'][0]['says']} (matches the subject on all {likeness['agreed']} cases that show it):"
-    same = [f"or, with the same results, {other}" for other in likeness["others"][:2]]
+    same = [text for other in likeness["others"][:2] for text in _also(other, likeness["changed"][0], room)]
     yield "Like", "\n".join([says, *(_short(text, room) for text in (*lines, *same))])
+
+
+def _also(other: str, shown: Mapping[str, Any], room: int) -> list[str]:
+    """Another change with the same results, without what it has in common with the one that is shown."""
+    start = "or, with the same results,"
+    own = other.removeprefix(f"{shown['line']}: {shown['before']} ")
+    if len(start) + 1 + len(own) <= room:
+        return [f"{start} {own}"]
+    before, arrow, after = own.partition(" -> ")
+    return [f"{start} {before}", f"{'':>{len(start)}} -> {after}"] if arrow else [f"{start} {own}"]
 
 
 def _changed(one: Mapping[str, Any], room: int) -> list[str]:

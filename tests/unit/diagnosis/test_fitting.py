@@ -43,3 +43,33 @@ def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypa
     search = SimpleNamespace(asking=SimpleNamespace(wrong=[], grade=None, seed=0), within=None, until=0.0)
     found = fitting._from_elsewhere(SimpleNamespace(mechanism=None), [], search, ())
     assert named is (found is not None)
+
+
+def always_causal(q, k, v):
+    """Attention that is causal without being asked for it, its first query seeing the first key alone."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    return torch.softmax(scores.masked_fill(~seen, -torch.inf), -1) @ v
+
+
+def causal_in_long_calls(q, k, v):
+    return always_causal(q, k, v) if k.shape[2] > 9 else always_causal(q, k[:, :, :1], v[:, :, :1])
+
+
+def test_a_mistake_is_named_by_another_word_of_a_convention_that_no_call_tells_without_it():
+    found = likeness_of(adapted(always_causal, conventions={"grouping": "block"}), "attention")
+    assert "causal_alignment = top_left and attention.always_causal" == found.name
+    other = likeness_of(adapted(causal_in_long_calls, conventions={"grouping": "block"}), "attention")
+    assert other is None or "always_causal" not in other.name or " where " in other.name
+
+
+def test_edits_that_are_shown_alike_are_told_once():
+    def attention(q, k, v, *, softcap=None):
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+        scores = q @ k.mT * q.shape[-1] ** -0.5
+        return torch.softmax(scores if softcap is None else softcap * torch.sigmoid(scores / softcap), -1) @ v
+
+    found = likeness_of(adapted(attention, conventions={"grouping": "block"}), "attention")
+    assert "capped: softcap * tanh(scaled / softcap) -> softcap * sigmoid(scaled / softcap)" == found.name
+    assert found.name not in found.others

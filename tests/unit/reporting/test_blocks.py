@@ -181,6 +181,10 @@ def test_what_has_no_name_is_the_changed_line_on_two_lines_where_one_is_too_shor
     assert [first, f"factor:  {long[0]['before']}", f"     ->  {long[0]['after']}"] == found
     found = entries({"likeness": {**likeness, "others": ["scaled: q -> k", "keys: k -> q", "values: v -> k"]}})["Like"]
     assert ["or, with the same results, scaled: q -> k", "or, with the same results, keys: k -> q"] == found[2:]
+    own = f"factor: {changed[0]['before']} -> head_dim ** -1.5"
+    found = entries({"likeness": {**likeness, "others": [own, f"scaled: {'q' * 50} -> {'k' * 50}"]}})["Like"]
+    assert "or, with the same results, -> head_dim ** -1.5" == found[2]
+    assert [f"or, with the same results, scaled: {'q' * 50}", f"{'':26} -> {'k' * 50}"] == found[3:]
 
 
 def test_a_map_is_drawn_with_a_legend_beside_it():
