@@ -200,7 +200,7 @@ def stack_called(name: str, mechanism: Mechanism, names: Collection[str]) -> str
 def _left(own: Mapping[str, str], requires: Collection[str], mechanism: Mechanism) -> list[str]:
     """The inputs of every call that no parameter is passed, and that are not determined either."""
     passed = [part for text in own.values() for part in expressions_in(text)]
-    telling = (text for text in requires if "==" in text)
+    telling = (text for text in requires if "==" in text or "identical(" in text)
     words = {word for text in (*passed, *telling) for word in re.findall(r"[a-z_]\w*", text)}
     words |= {part for stack, parts in stacks_of(mechanism.layouts).items() if stack in words for part in parts}
     words |= spared(mechanism, words)
