@@ -77,7 +77,7 @@ def _together(
     for some in itertools.product(*groups):
         before = [way for way in taken if not any(_overlap(way, other) for other in some)]
         shown = frozenset[str]().union(*(way.shown for way in some))
-        if _right(subject, [*before, *some], shown, device)[2]:
+        if _right(subject, [*before, *some], shown, device)[1]:
             return [f"{way.says}, as first calls show" for way in some]
     return []
 
@@ -122,23 +122,17 @@ def _first_right(
 ) -> Sequence[Way] | None:
     """The first ways by which a function is right, or what it is called by where that makes more answers right.
 
-    Where it gives no results for some of the cases, those by which it gives all of them are taken instead, if any are.
     It is called so from now on.
     """
-    own, always, most = subject.adapter.like, any(way.asked for way in alike), 0
-    best: tuple[Sequence[Way] | None, str] = (None, own)
-    found = False
+    own, always, most, kept = subject.adapter.like, any(way.asked for way in alike), 0, None
     for some in several:
         shown = alike[0].shown.union(*(way.shown for way in some))
-        line = line_of(subject.adapter, subject.mechanism, [*before, *some])
-        right, cases, suffice = _right(subject, [*before, *some], shown, device, always=always)
-        if suffice and (right == cases or not shown) and (found or right > most):
+        right, suffice = _right(subject, [*before, *some], shown, device, always=always)
+        if suffice and right > most:
             return some
-        if not found and (line == own if not suffice else right > most):
-            best, most, found = ((some, line), right, suffice) if right else (best, most, found)
-        if subject.adapter.like != best[1]:
-            subject.take_as(best[1])
-    return best[0]
+        if right and line_of(subject.adapter, subject.mechanism, [*before, *some]) == own:
+            most, kept = right, some
+    return kept
 
 
 def _closest(
@@ -153,7 +147,7 @@ def _closest(
     It is the `first` one if by none of them these are right. The subject is called so from now on.
     """
     m, dtype, best, most = subject.mechanism, subject.claims.dtypes[0], first, -1
-    right = [some for some in several if _right(subject, [*before, *some], (), device)[2]] or [first]
+    right = [some for some in several if _right(subject, [*before, *some], (), device)[1]] or [first]
     lines = [(some, line_of(subject.adapter, m, [*before, *some])) for some in right]
     for some, like in lines if len(lines) > 1 else ():
         subject.take_as(like)
@@ -317,16 +311,14 @@ def _overlap(one: Way, other: Way) -> bool:
 
 def _right(
     subject: AdapterSubject, some: Sequence[Way], shown: Collection[str], device: str, *, always: bool = False
-) -> tuple[int, int, bool]:
-    """How many answers of a function that is read in some ways are right, if none is wrong, of how many cases.
-
-    And whether these suffice.
+) -> tuple[int, bool]:
+    """How many answers of a function that is read in some ways are right, if none is wrong, and whether these suffice.
 
     It is called so from now on if so. What it is passed `always` has to be right on calls that lack it as well.
     """
     own, like = subject.adapter.like, line_of(subject.adapter, subject.mechanism, some)
     if unsaid(subject.adapter, subject.mechanism, like):
-        return 0, 0, False
+        return 0, False
     m, dtype = subject.mechanism, subject.claims.dtypes[0]
     if like != own:
         subject.take_as(like)
@@ -336,4 +328,4 @@ def _right(
         right, suffice = 0, False
     if not suffice and like != own:
         subject.take_as(own)
-    return right, cases, suffice
+    return right, suffice

@@ -269,35 +269,7 @@ def torch_rope_neox_of_one_sign(x, cos, sin):
     return torch.cat([first * cos - second * sin, second * cos - first * sin], -1)
 
 
-def attention_ref_with_a_mask_of_kv_heads(q, k, v, mask=None):
-    """Shapes are [batch, heads, length, dim]; the mask is [batch, kv_heads, q_len, k_len]."""
-    q = q.unflatten(1, (k.shape[1], -1))
-    scores = torch.einsum("bhgqd,bhkd->bhgqk", q, k) * q.shape[-1] ** -0.5
-    if mask is not None:
-        assert mask.shape == (len(q), *k.shape[1:2], q.shape[3], k.shape[2])
-        scores = scores.masked_fill(~mask[:, :, None], -math.inf)
-    return torch.einsum("bhgqk,bhkd->bhgqd", scores.softmax(-1), v).flatten(1, 2)
-
-
-def attention_ref_with_the_mask_of_one_kv_head(q, k, v, mask=None):
-    return attention_ref_with_a_mask_of_kv_heads(q, k, v, None if mask is None else mask[:, :1].expand(mask.shape))
-
-
-def attention_ref_with_a_mask_for_all_heads(q, k, v, mask=None):
-    """Shapes are [batch, heads, length, dim]; the mask is [batch, 1, q_len, k_len]."""
-    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5
-    if mask is not None:
-        assert mask.shape == (len(q), 1, *scores.shape[2:]), "a mask for all heads"
-        scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(-1) @ v
-
-
-def attention_ref_with_the_mask_of_the_first_item(q, k, v, mask=None):
-    return attention_ref_with_a_mask_for_all_heads(q, k, v, None if mask is None else mask[:1].expand(mask.shape))
-
-
 RIGHT = (
-    attention_ref_with_a_mask_of_kv_heads, attention_ref_with_a_mask_for_all_heads,
     attention_ref_in_a_window, mha_reference, attention_ref_with_hidden_keys, memory_efficient_attention, rope,
     apply_rotary_emb, torch_rope_neox, attention_ref, attention_ref_with_lse, attention_ref_with_bias,
     attention_ref_with_bias_of_heads, ref_program, single_decode, gqa_decode, grouped_query_attention_reference,
@@ -305,7 +277,6 @@ RIGHT = (
     checkpointed_attention,
 )  # fmt: skip
 WRONG = (
-    attention_ref_with_the_mask_of_one_kv_head, attention_ref_with_the_mask_of_the_first_item,
     attention_ref_in_a_wider_window, mha_reference_scaled_twice, attention_ref_without_its_mask,
     attention_ref_of_added_flags, memory_efficient_attention_of_all_keys, rope_turned_back,
     apply_rotary_emb_of_one_angle, torch_rope_neox_of_one_sign, attention_ref_of_the_first_keys,
