@@ -1,8 +1,8 @@
 """How Hugging Face transformers filters logits, draws from them, and verifies the drafts of another model.
 
-Source: transformers/generation/logits_process.py (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper) and
-transformers/generation/utils.py (GenerationMixin._sample), which applies them in this order and draws by
-torch.multinomial from the softmax of what is left.
+Source: transformers/generation/logits_process.py (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper,
+MinPLogitsWarper) and transformers/generation/utils.py (GenerationMixin._sample), which applies them in this order and
+draws by torch.multinomial from the softmax of what is left.
 The top-k filter compares with the k-th largest logit, so that all its equals stay; the top-p filter sums from the least
 likely entry on, in the dtype of the logits, and takes arrays of two axes.
 """
@@ -19,9 +19,16 @@ GRADES = {"float32": "fp32", "bfloat16": "bf16_naive", "float16": "fp16_naive", 
 declared = functools.partial(adapter, dtypes=DTYPES, package="transformers", extra="transformers")
 
 
-def warped(logits: Any, temperature: float = 1.0, k: int | None = None, p: float | None = None) -> Any:
-    """The logits after the warpers that generation would apply."""
-    from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+def warped(
+    logits: Any, temperature: float = 1.0, k: int | None = None, p: float | None = None, least: float | None = None
+) -> Any:
+    """The logits after the warpers that generation would apply; `least` is the share of min-p."""
+    from transformers.generation.logits_process import (
+        MinPLogitsWarper,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
 
     scores, tokens = logits.reshape(-1, logits.shape[-1]), cast(Any, None)  # which no warper looks at
     if temperature != 1.0:
@@ -30,6 +37,8 @@ def warped(logits: Any, temperature: float = 1.0, k: int | None = None, p: float
         scores = TopKLogitsWarper(k)(tokens, scores)
     if p is not None:
         scores = TopPLogitsWarper(p)(tokens, scores)
+    if least is not None:
+        scores = MinPLogitsWarper(least)(tokens, scores)
     return scores.reshape(logits.shape)
 
 
@@ -48,10 +57,7 @@ def transformers_top_p(logits: Any, *, p: float) -> Any:
 @declared("min_p_filter", grade=GRADES)
 def transformers_min_p(logits: Any, *, p: float) -> Any:
     """MinPLogitsWarper of transformers.generation."""
-    from transformers.generation.logits_process import MinPLogitsWarper
-
-    scores = logits.reshape(-1, logits.shape[-1])
-    return MinPLogitsWarper(p)(cast(Any, None), scores).reshape(logits.shape)
+    return warped(logits, least=p)
 
 
 @declared("sample", grade=GRADES)

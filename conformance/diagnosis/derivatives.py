@@ -67,8 +67,7 @@ def own_derivatives(bench: Bench, observations: Sequence[Observation]) -> OwnDer
                 continue
             if abs(found - one.own) > (room := one.room * one.size(found) + one.blur):
                 nearer = one.difference(1 / 2)
-                steep = nearer is None or abs(nearer - found) > one.room * max(abs(nearer), abs(found))
-                if nearer is None or steep or one.bent(room):
+                if nearer is None or abs(nearer - found) > one.room * max(abs(nearer), abs(found)) or one.bent(room):
                     continue
                 found = (4 * nearer - found) / 3  # the error of a step goes with its square
                 if abs(found - one.own) > room:
@@ -120,9 +119,9 @@ class _Direction:
 
     def bent(self, room: float) -> bool:
         """Whether the slope ahead stays another than that behind however small the step is, as at a largest entry."""
-        gaps = []
+        gaps, here = list[float](), self._at(0.0)
         for step in (self.step, self.step / 2):
-            front, here, back = (self._at(way * step) for way in (1, 0, -1))
+            front, back = self._at(step), self._at(-step)
             if front is None or here is None or back is None:
                 return True
             gaps.append(abs(front[0] - 2 * here[0] + back[0]) / step)

@@ -80,7 +80,7 @@ class Frame:
         other = Frame(m, values, grade=self.grade, dtype=self.dtype, overflow=self.overflow)
         own, others = self.given, other.given
         known = own.keys() & others.keys()
-        names = frozenset((own.keys() ^ others.keys()) | {n for n in known if not _one_and_the_same(own[n], others[n])})
+        names = frozenset((own.keys() ^ others.keys()) | {n for n in known if not one_and_the_same(own[n], others[n])})
         # which lines depend on a word is known only when they ask for it, and of a reference nothing is known
         if m.by_reference or not names.isdisjoint({*m.conventions, *m.vocabulary}):
             return other
@@ -255,7 +255,7 @@ def reached_by(mechanism: Mechanism, names: frozenset[str]) -> frozenset[str]:
     return known[key]
 
 
-def _one_and_the_same(x: Any, y: Any) -> bool:
+def one_and_the_same(x: Any, y: Any) -> bool:
     """Whether two values are one, or equal single ones of one type; of equal arrays it is not asked."""
     return x is y or (type(x) is type(y) and type(x) in _SINGLE and x == y)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..numerics.numbers import Number
 from ..numerics.truths import Truth
-from .definition import Frame
+from .definition import Frame, one_and_the_same
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Worded(Frame):
         read = other.read[name]
         if any(self.values[convention] != other.values[convention] for convention in read.words):
             return False
-        if any(not _unchanged(self[each], other.memo[each]) for each in read.names):
+        if any(not one_and_the_same(self[each], other.memo[each]) for each in read.names):
             return False
         self._worded(read.words)
         self.memo[name] = other.memo[name]
@@ -108,11 +108,6 @@ class Worded(Frame):
         under.other = None if self.mechanism.by_reference else self
         under.turned_on, under._busy, under._open = set(), [], []
         return under
-
-
-def _unchanged(x: Any, y: Any) -> bool:
-    """Whether two are one thing, or the same word."""
-    return x is y or (type(x) is str and x == y)
 
 
 def same(x: Any, y: Any) -> bool:

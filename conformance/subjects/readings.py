@@ -85,9 +85,9 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     Where its name says something of an option, nothing else is tried for that.
     """
     found, parameters = list[Way](), inspect.signature(adapter.function).parameters
-    read = {name for reading in readings(mechanism) for name in _matched(reading, parameters) or ()}
-    for reading in readings(mechanism):
-        own = _matched(reading, parameters)
+    matched = [(reading, _matched(reading, parameters)) for reading in readings(mechanism)]
+    read = {name for _, own in matched for name in own or ()}
+    for reading, own in matched:
         if own is None or reading.unless & {*parameters} or not _is_named(reading, adapter):
             continue
         if reading.lacking and not lacks(adapter.function, mechanism, reading.lacking, read):
