@@ -152,9 +152,10 @@ def _one_width(subject: AdapterSubject, device: str) -> list[str]:
 
 def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
     """What holds of all calls that a plain function takes, in words; no other case is drawn from now on."""
+    if not subject.interface.refusing:
+        return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)  # at the sizes that it takes
-    said = as_documented(subject.adapter, subject.mechanism)
-    found = [*taken_alone(subject, device, said)] if subject.interface.refusing else []
+    found = [*taken_alone(subject, device, as_documented(subject.adapter, subject.mechanism))]
     if found:
         subject.require(*(condition for condition, _ in found))
         subject.laid_out = subject.observed_layout  # which calls beyond them may have hidden
