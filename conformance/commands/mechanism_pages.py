@@ -192,7 +192,7 @@ def _innocent(m: Mechanism) -> Iterator[str]:
 def _turned_on(m: Mechanism) -> list[str]:
     subject = DefinitionSubject(m, "definition")
     found: set[str] = set()
-    for sample in plan(m, subject.claims, PROFILES["quick"], 0, "float64").scenarios:
+    for sample in plan(m, subject.claims, PROFILES["quick"], 0, "float64").one_by_one():
         if found >= {*m.conventions}:
             break
         if sample.entries <= WORD_ENTRIES:

@@ -241,7 +241,7 @@ def _samples(subject: AdapterSubject, option: str) -> Iterator[Sample]:
     """Cases, among them those alone in which an option is given."""
     operator = subject.mechanism.stating
     default = operator.defaults.get(option)
-    for sample in plan(operator, subject.claims, PROFILES["quick"], 0, DTYPE).scenarios:
+    for sample in plan(operator, subject.claims, PROFILES["quick"], 0, DTYPE).one_by_one():
         if not option or not np.array_equal(np.asarray(sample.values[option], object), np.asarray(default, object)):
             yield sample
 

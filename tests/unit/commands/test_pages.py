@@ -187,10 +187,8 @@ def test_every_word_that_a_report_may_print_is_explained():
     for m in library().values():
         words.update((m.name, *m.scenarios, *m.regimes, *m.examples, *m.conventions, *m.inputs, *m.options, *m.outputs))
         words.update(word for named in (*m.conventions.values(), *m.vocabulary.values()) for word in named)
-    paged = _pages(library(), library().values())
-    assert [] == [
-        w for w in sorted(words) if not {w, f"contract.{w}"} & set(paged) and not list(meanings(w, library()))
-    ]
+    paged = {*_pages(library(), library().values())}
+    assert [] == [w for w in sorted(words) if not {w, f"contract.{w}"} & paged and not any(meanings(w, library()))]
 
 
 def test_every_layout_is_said():
