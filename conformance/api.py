@@ -93,6 +93,7 @@ def check(
     memory: float = 4.0,
     workload: str | Path = "",
     shard: str = "",
+    exitfirst: bool = False,
     pin: str | Path = "",
     waivers: str | Path = "",
     report_dir: str | Path | None = None,

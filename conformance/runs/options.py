@@ -96,7 +96,7 @@ class Options:
         "FILE",
         where=(LINE, FILE),
     )
-    exitfirst: bool = _option(False, "Stop at the first failure.", short="-x", where=(LINE, FILE))
+    exitfirst: bool = _option(False, "Stop at the first failure.", short="-x", where=(LINE, CALL, FILE))
     pin: str = _option("", "The laws that count; other failures are only notes; see 'freeze'.", "FILE")
     waivers: str = _option("", "Excused failures; see 'waive'.", "FILE")
     resume: bool = _option(

@@ -308,8 +308,8 @@ WRONG = (
 )  # fmt: skip
 
 
-def report_of(function):
-    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0)
+def report_of(function, **options):
+    return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0, **options)
 
 
 def conforming(right, beside=lambda function, report: None):
@@ -329,7 +329,7 @@ def refuted(wrong):
 
     @pytest.mark.parametrize("function", wrong, ids=lambda f: f.__name__)
     def is_refuted(function):
-        assert {function.__name__: "violated"} == report_of(function).verdicts
+        assert {function.__name__: "violated"} == report_of(function, exitfirst=True).verdicts
 
     return is_refuted
 
