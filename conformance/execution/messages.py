@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnspec.adapters import Adapter
 
 from ..data import coding
-from ..data.exact import exact, exact_text, plain_or_none
+from ..data.exact import exact, exact_text
 from ..data.texts import LINE, LINES, safe_lines, told
 from ..errors import Error, TargetError, UsageError
 from .calling import Call, Interface, Reply
@@ -84,7 +84,7 @@ class Surveyed:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function; a default that is not a plain value is None."""
+    """A parameter of a function; a default that is not a plain value, nor holds such values alone, is foreign."""
 
     name: str
     kind: Literal["POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD"]
@@ -277,7 +277,7 @@ def declaration(adapter: Adapter) -> Declaration:
     try:
         found = inspect.signature(function).parameters.values()
         parameters = tuple(
-            Parameter(exact_text(p.name), p.kind.name, p.default is p.empty, plain_or_none(p.default))  # type: ignore[arg-type] - a name of a kind
+            Parameter(exact_text(p.name), p.kind.name, p.default is p.empty, exact(p.default))  # type: ignore[arg-type] - a name of a kind
             for p in found
         )
     except Exception as error:
