@@ -156,6 +156,7 @@ class Asking:
             "outputs": interface.outputs,
             "into": dict(interface.into),
             "objects": sorted(interface.objects),
+            "typed": sorted(interface.typed),
             "framework": self._place.framework,
         }
         _send(self._end, head, [x.tobytes() for x in made.values()])

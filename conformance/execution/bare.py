@@ -200,6 +200,8 @@ def answer(function: Any, asked: Any, parts: list[bytes]) -> tuple[Any, list[byt
     passed = [named.pop(name) for name in asked["positional"]]
     options = {name: tuple(x) if isinstance(x, list) else x for name, x in asked["options"].items()}
     options |= {name: SimpleNamespace(**options[name]) for name in asked["objects"] if name in options}
+    typed = {name: str(options[name]) for name in asked["typed"] if name in options}
+    options |= {name: array(b"", dtype, [0], asked["framework"]).dtype for name, dtype in typed.items()}
     try:
         result = function(*passed, **named, **options)
         if own and (result is None or any(result is x for x in own.values())):

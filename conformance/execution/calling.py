@@ -109,6 +109,8 @@ class Interface:
     """Inputs that a call may write to, and the output that each then is where that is not returned; or nothing."""
     objects: frozenset[str] = frozenset()
     """Options that are objects with attributes, in place of a mapping."""
+    typed: frozenset[str] = frozenset()
+    """Options that are dtypes of the framework, in place of their names."""
     refusing: bool = False
     """Whether an error that the function raises by a statement of its own refuses the call."""
     others: int = 0
@@ -241,6 +243,8 @@ class DirectCaller:
     def options(self, call: Call) -> dict[str, Any]:
         """The options of a call, as the function takes them."""
         made = {name: self._with_arrays(x, call) for name, x in call.options.items()}
+        for name in self.interface.typed & made.keys():
+            made[name] = self.framework.make(np.zeros(1), made[name], call.device, "contiguous", 0).dtype
         return {name: SimpleNamespace(**x) if name in self.interface.objects else x for name, x in made.items()}
 
     def _with_arrays(self, x: Any, call: Call) -> Any:
@@ -250,9 +254,8 @@ class DirectCaller:
         return tuple(self._array(each, call) for each in x) if isinstance(x, tuple | list) else x
 
     def _array(self, x: Any, call: Call) -> Any:
-        if not isinstance(x, np.ndarray | list):
-            return x
-        return self.framework.make(np.asarray(x), call.dtype, call.device, "contiguous", 0)
+        given = isinstance(x, np.ndarray | list)
+        return self.framework.make(np.asarray(x), call.dtype, call.device, "contiguous", 0) if given else x
 
     def _arrays(self, call: Call) -> dict[str, Made]:
         made = {}

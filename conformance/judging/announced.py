@@ -25,11 +25,17 @@ def interface_told(signature: Signature) -> str:
     """What a known interface is called, with its file, or what stands for what in one that is stated in a line."""
     if not is_stated(signature.name):
         return f"{signature.name} ({signature.path})"
-    single = {name: x.texts[0] for name, x in signature.parameters.items() if len(x.texts) == 1}
+    single = {name: x.texts[0] for name, x in signature.parameters.items() if len(x.texts) == 1 and x.how != "dtype"}
     renamed = {name: text for name, text in single.items() if text != name}
-    options = {name: option for name, text in renamed.items() if (option := _option(text)).isidentifier()}
-    said = ", ".join(f"`{name}` for `{option}`" for name, option in options.items() if option != name)
+    options = {name: option for name, text in renamed.items() if _is_name(option := _option(text))}
+    parts = [f"`{name}` for `{option}`" for name, option in options.items() if option != name]
+    parts += [f"`{name}` for the dtype of {x.texts[0]}" for name, x in signature.parameters.items() if x.how == "dtype"]
+    said = ", ".join(parts)
     return f"{signature.operator}" + (f": {said}" if said else "")
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and text not in ("true", "false", "none")
 
 
 def _option(text: str) -> str:

@@ -1,7 +1,7 @@
 """Interfaces on one line: `OPERATOR(parameter=what to pass, ...)`, as in `attention(sm_scale=scale)`.
 
 What a parameter is passed is written as in the files of known interfaces: an array, an expression, `{out: lse}`,
-`{in_place: cache, as: keys}`, or several as `[a, b]`. What holds of every call may follow, as in
+`{in_place: cache, as: keys}`, `{dtype: out}`, or several as `[a, b]`. What holds of every call may follow, as in
 `attention(n=q_len) requires(k_len == q_len)`, and so may options of one value and dtypes:
 `rotary(cos=..., sin=...) fixed(interleaved=true) dtypes(cos=float32)`.
 What a function returns in place of the outputs is named, and what each output is assembled from:
@@ -21,7 +21,7 @@ _HEAD = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*(\S.*?)\s*", re.DOTALL)
 _KIND = re.compile(r"\{\s*(\w+)\s*:\s*(.*?)\s*\}", re.DOTALL)
 _AS = re.compile(r"(.*?)\s*,\s*as\s*:\s*(\w+)", re.DOTALL)
-KINDS = ("out", "in_place", "room", "text", "complex", "left")
+KINDS = ("out", "in_place", "room", "text", "complex", "left", "dtype")
 OPEN, CLOSED = "([{", ")]}"
 FIXED, REQUIRES, DTYPES = "fixed", "requires", "dtypes"
 RETURNS, OUTPUTS, CONVENTIONS = "returns", "outputs", "conventions"
@@ -128,9 +128,9 @@ def kind_and_texts(text: str, label: str = "") -> tuple[str, tuple[str, ...]]:
 
 
 def expressions_in(text: str) -> tuple[str, ...]:
-    """The expressions in what is said of a parameter: all but text, and the output that what is changed becomes."""
+    """The expressions in what is said of a parameter: all but text, a dtype, and what a changed array becomes."""
     how, texts = kind_and_texts(text)
-    return () if how == "text" else texts[:1] if how == "in_place" else texts
+    return () if how in ("text", "dtype") else texts[:1] if how == "in_place" else texts
 
 
 def _between(text: str) -> tuple[str, ...]:

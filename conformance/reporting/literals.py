@@ -113,6 +113,13 @@ def _numpy(x: Input) -> str:
     return f"decoded({_bytes(x)}, {dtype}, {', '.join(map(str, x.entries.shape))})"
 
 
+def dtype_named(name: str, framework: str) -> str:
+    """A dtype as it is passed."""
+    if framework in ("torch", "mlx"):
+        return f"{'mx' if framework == 'mlx' else framework}.{name}"
+    return f"np.dtype({f'ml_dtypes.{name}' if name == 'bfloat16' or name in CODES else repr(name)})"
+
+
 def _uniform(x: NDArray[Any]) -> bool:
     return bool(x.size) and np.array_equal(x, np.full_like(x, x.flat[0]), equal_nan=x.dtype.kind == "f")
 

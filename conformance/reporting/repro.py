@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dialects import DIALECTS, pulled_back
-from .literals import ROOM, WRITTEN, Input, array_lines, literal, number_lines, quoted, upwards
+from .literals import ROOM, WRITTEN, Input, array_lines, dtype_named, literal, number_lines, quoted, upwards
 
 MARK = "# made by attnspec repro"
 """What the last line of such a file begins with."""
@@ -62,6 +62,8 @@ class Asked:
     options: Mapping[str, Any]
     objects: Collection[str] = ()
     """Options that are objects with attributes."""
+    typed: Collection[str] = ()
+    """Options that are dtypes."""
     into: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the call may write to, and the output that each is if that is not returned."""
     returned: Sequence[str] = ()
@@ -250,6 +252,9 @@ def _made(p: Program, call: Asked) -> str:
         others = [x.name for x in call.inputs if x.name not in (*passed, *call.backward.cotangents)]
         given = [*passed, *(f"{name}={name}" for name in others)]
     for name, x in call.options.items():
+        if name in call.typed:
+            given.append(f"{name}={dtype_named(x, p.framework)}")
+            continue
         fields = ", ".join(f"{key}={literal(value)}" for key, value in x.items()) if name in call.objects else ""
         given.append(f"{name}=types.SimpleNamespace({fields})" if name in call.objects else f"{name}={literal(x)}")
     return f"{p.function}({', '.join(given)})"

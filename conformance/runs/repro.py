@@ -260,9 +260,8 @@ def _call(bench: Bench, call: Call) -> Asked:
     named = [x for x in inputs.values() if x.by_name]
     into = {name: output for name, output in interface.into.items() if output and name in inputs}
     backward = _differentiated(subject.interface, inputs)
-    return Asked(
-        [*(inputs[name] for name in first), *named], made.options, interface.objects, into, interface.outputs, backward
-    )
+    arrays = [*(inputs[name] for name in first), *named]
+    return Asked(arrays, made.options, interface.objects, interface.typed, into, interface.outputs, backward)
 
 
 def _unwritten(call: Call) -> str:

@@ -39,7 +39,7 @@ from ..mechanisms.layouts import (
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import SCRATCH, Passed, Signature, signature_named
 from ..numerics import budget
-from .passing import compiled, plain_value, used_by, worth
+from .passing import compiled, dtype_in, plain_value, used_by, worth
 from .renaming import own_names
 
 SPREAD = re.compile(r"full\([^(),]+,([^()]*)\)")
@@ -142,11 +142,9 @@ class Form:
         into |= {n: said[0] if said else "".join(named[at : at + 1]) for at, (n, said) in enumerate(changed.items())}
         into |= dict.fromkeys([*rooms, *(n for n, said in changed.items() if said == (SCRATCH,))], "")
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns or m.outputs))
-        dtypes |= {
-            name: "number" for name in outputs if name not in {*m.outputs, *one.dtypes}
-        }  # none of the operator's
-        objects = frozenset(name for name, how in passed.items() if how.how == "object")
-        return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects)
+        dtypes |= dict.fromkeys({*outputs} - {*m.outputs, *one.dtypes}, "number")  # none of the operator's
+        objects, typed = (frozenset(n for n, how in passed.items() if how.how == kind) for kind in ("object", "dtype"))
+        return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects, typed=typed)
 
     def called(self, make: Callable[[Call], Reply], call: Call) -> Reply:
         """The reply to a call, which is made in this form; one that the form has no room for is not supported."""
@@ -261,7 +259,8 @@ class Form:
             if passed.how == "room":
                 inputs[name] = np.zeros(int(passed.texts[0]))
                 continue
-            x = worth(passed, known, self.mechanism)
+            said = passed.how == "dtype"
+            x = dtype_in(call, passed.texts[0], self.mechanism) if said else worth(passed, known, self.mechanism)
             if isinstance(x, np.ndarray):
                 short = x.dtype.kind == "i" and self.taken.signature.dtypes.get(name) != "integer"
                 inputs[name] = x.astype(np.int32) if short else x  # as kernels take lengths and places

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.calling import Call
 from ..language.expressions import Expression
 from ..language.scopes import Environment
 from ..mechanisms.forward import scope_with_results
@@ -14,6 +15,7 @@ from ..mechanisms.layouts import stacks_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import Passed
 from ..numerics import budget
+from ..numerics.formats import dtype_under
 from ..numerics.numbers import value
 from ..numerics.truths import Truth
 
@@ -33,6 +35,11 @@ def worth(passed: Passed, known: Environment, mechanism: Mechanism) -> Any:
     if passed.how == "object":
         return dict(zip(passed.names, found, strict=True))
     return tuple(found) if passed.how == "tuple" else found[0]
+
+
+def dtype_in(call: Call, output: str, mechanism: Mechanism) -> str:
+    """The name of the dtype that an output of a call has."""
+    return call.dtypes.get(output) or dtype_under(call.dtype, mechanism.dtypes.get(output))
 
 
 def used_by(passed: Passed, mechanism: Mechanism) -> set[str]:

@@ -167,6 +167,8 @@ def _matched(
             own.setdefault(p.name, found)
         elif output := _output(p, mechanism):
             own.setdefault(p.name, f"{{out: {output}}}")
+        elif _is_dtype(p, mechanism):
+            own.setdefault(p.name, f"{{dtype: {mechanism.outputs[0]}}}")
     requires |= _told_sizes(plain, own, mechanism, letters=False)
     left = _unpassed(own, requires, mechanism)
     for p in plain[: len(mechanism.required) if by_place else 0]:  # the first ones, whatever else they are called
@@ -236,6 +238,8 @@ COUNTED = {"rows": "size(reshape({0}, -1)) // max(size({0}), 1)", "entries": "si
 """Sizes that are counted in the first array, however many axes that has."""
 
 
+DTYPES = frozenset({"out_dtype", "output_dtype", "o_dtype", "dst_dtype", "out_type"})
+"""What a parameter is called that says which dtype the first output has."""
 OUTPUT = frozenset({"out", "output", "o", "result"})
 """What an array is called that the first output is written to."""
 
@@ -243,7 +247,13 @@ OUTPUT = frozenset({"out", "output", "o", "result"})
 def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
     """Whether a parameter that a function asks for is told a size, or is room for an output."""
     others = [other for other in others if other != name]
-    return name.lower() in OUTPUT or bool(size_named(name, _sizes(mechanism), others, letters=True)[0])
+    return name.lower() in OUTPUT | DTYPES or bool(size_named(name, _sizes(mechanism), others, letters=True)[0])
+
+
+def _is_dtype(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
+    """Whether a parameter is the dtype of the first output, which a call has to say where its default is not none."""
+    own = mechanism.dtypes.get(mechanism.outputs[0])
+    return parameter.name in DTYPES and parameter.default is not None and own not in mechanism.typing
 
 
 def _sizes(mechanism: Mechanism) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """Calls where nothing of attnspec is to be seen: who makes them, and what that process has been given."""
 
+import inspect
 import os
 import subprocess
 import time
@@ -111,3 +112,22 @@ def test_codes_are_passed_there_in_their_own_dtypes(supervisor, tmp_path, framew
     arrays = {name: np.full((1, 1), 0.25) for name in ("a", "b", "a_scale", "b_scale")}
     (there,) = one.caller.apart([Call(arrays, {}, "float32", dtypes={"a": "float8_e5m2", "b": "float8_e4m3fn"})], 60.0)
     assert 1.5 == there.outputs["out"].item()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_dtype_is_passed_there_as_here(supervisor, tmp_path, dtype):
+    (tmp_path / "kernel.py").write_text("def softmax(x, out_dtype):\n    return x * 0 + (x.dtype is out_dtype)\n")
+    (one,) = resolve(f"{tmp_path}/kernel.py:softmax", operator="softmax", framework="torch", supervisor=supervisor)
+    assert "dtype" == one.form.taken.passed["out_dtype"].how
+    call = Call(CASE.inputs, {}, dtype)
+    ((there,), here) = one.apart([call], 60.0), one.call(call)
+    assert (1.0, 1.0) == (there.outputs["p"].flat[0], here.outputs["p"].flat[0])
+
+
+def test_a_default_that_is_no_plain_value_is_known_as_it_is(supervisor, tmp_path):
+    (tmp_path / "kernel.py").write_text(
+        "import torch\ndef softmax(x, pair=(-1, None), own=torch.float16):\n    return x\n"
+    )
+    (one,) = resolve(f"{tmp_path}/kernel.py:softmax", operator="softmax", framework="torch", supervisor=supervisor)
+    found = inspect.signature(one.adapter.function).parameters
+    assert ((-1, None), "torch.float16") == (found["pair"].default, repr(found["own"].default))

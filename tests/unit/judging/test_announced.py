@@ -37,3 +37,8 @@ def test_an_interface_of_a_line_is_told_by_what_stands_for_what():
 def test_a_known_interface_is_told_with_the_place_of_its_file():
     known = signature_named("flash_attn_func")
     assert f"flash_attn_func ({known.path})" == interface_told(known)
+
+
+def test_a_dtype_is_told_as_one_and_a_constant_as_nothing():
+    line, told = "attention(out_dtype={dtype: out}, training=false)", "attention: `out_dtype` for the dtype of out"
+    assert told == interface_told(signature_named(line))
