@@ -59,7 +59,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     limits += [*_taken_alone(subject, device), *_taken_as_copies(subject, device)]
     if chunks or (limits and not readings):  # which calls beyond them may have hidden
         readings = find_readings(subject, device)
-    says += [*readings, *limits]
+    says += [*readings, *limits, *_without_seed(subject)]
     says += _other_results(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
@@ -78,6 +78,20 @@ def _own_scale(subject: AdapterSubject) -> list[str]:
     """Which number the scale of a plain function is by default, in words; it is passed one in every call."""
     numbers = numbered(subject.adapter.function) if subject.adapter.guessed and is_stated(subject.adapter.like) else {}
     return [f"`{name}` is {x:g} where a call leaves it out, which no call does" for name, x in numbers.items()]
+
+
+def _without_seed(subject: AdapterSubject) -> list[str]:
+    """Which options of a plain function are not tested, for what they are about asks for a seed, in words."""
+    m, names = subject.mechanism, subject.claims.names
+    if subject.claims.declared or SEED in names or SEED not in m.takes:
+        return []
+    seeded = {name for each in m.kin if each.random for name in each.own & {*m.options}} - {SEED}
+    why = "not tested, as no parameter is a seed by which calls are alike"
+    return [f"`{name}` is {m.defaults[name]:g} in every call: {why}" for name in sorted(seeded & names)]
+
+
+SEED = "seed"
+"""The option by which random numbers are the same in another call."""
 
 
 def _find_variant(subject: AdapterSubject, device: str) -> None:

@@ -51,7 +51,7 @@ def last_resorts(subject: AdapterSubject) -> Iterator[str]:
 def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[str]:
     """What parameters of a function are found to be that is called as its operator is, or by a line."""
     taken, says = begun(subject.adapter, subject.mechanism), list[str]()
-    left = [*_alternatives(known)]
+    left = [*_alternatives(way for way in known if not way.reading.refusing)]
     for _ in range(2):  # what no call shows at first, others may lead to
         unread = list[list[Way]]()
         for alike in left:
@@ -64,7 +64,29 @@ def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[s
         left = unread
         if not (says and left):
             break
-    return says or _together(subject, taken, left, device)
+    says = says or _together(subject, taken, left, device)
+    return [*says, *_unrefused(subject, taken, [way for way in known if way.reading.refusing], device)]
+
+
+def _unrefused(subject: AdapterSubject, taken: Sequence[Way], known: Iterable[Way], device: str) -> list[str]:
+    """What parameters are found to be of a function that refuses some calls as it is called, and the fewest by that."""
+    m, dtype, own, says = subject.mechanism, subject.claims.dtypes[0], subject.adapter.like, list[str]()
+    best, fewest = own, 1.0
+    for way in known:
+        if "refused" not in fits_of(subject, m, giving(subject, m, dtype, way.shown), dtype, device):
+            break
+        before = [other for other in taken if not _overlap(way, other)]
+        if not _right(subject, [*before, way], way.shown, device, always=way.asked)[1]:
+            continue
+        like, cases = subject.adapter.like, [*giving(subject, m, dtype, way.shown)]
+        by_it = fits_of(subject, m, cases, dtype, device).count("refused")
+        subject.take_as(own)
+        before_it = fits_of(subject, m, cases, dtype, device).count("refused")
+        if by_it < before_it and by_it / len(cases) < fewest:
+            best, fewest, says = like, by_it / len(cases), [f"{way.says}, as first calls show"]
+    if best != own:
+        subject.take_as(best)
+    return says
 
 
 def _together(

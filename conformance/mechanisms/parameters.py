@@ -43,6 +43,8 @@ class Reading:
     """Whether its parameters mean nothing else, so that a function that is wrong with them is wrong."""
     last_resort: bool = False
     """Whether it is tried only on functions that give no results by what comes before it."""
+    refusing: bool = False
+    """Whether it is tried only on functions that refuse some calls by what they are found to read, and not by it."""
     lacking: str = ""
     """The input that no parameter of a function gives."""
     named: frozenset[str] = frozenset()
@@ -153,6 +155,7 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         unless=frozenset(map(str, plain.get("unless", ()))),
         certain=bool(plain.get("certain", False)),
         last_resort=bool(plain.get("last_resort", False)),
+        refusing=bool(plain.get("refusing", False)),
         lacking=str(plain.get("lacking", "")),
         named=frozenset(map(str, plain.get("named", ()))),
         fixed={str(name): _values(x) for name, x in plain.get("fixed", {}).items()},

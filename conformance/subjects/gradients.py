@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,9 @@ class GradientSubject(AdapterSubject):
 
     def _formed(self, *, declared: bool) -> tuple[Form, Claims]:
         if self.forward.form.taken is None:
-            return super()._formed(declared=declared)
+            form, claims = super()._formed(declared=declared)
+            held = _held(self.forward, self.mechanism)
+            return (HoldingForm(**_parts(form), held=held) if held else form), claims
         form = BackwardForm(self.mechanism, Layout("", {}, {}), of=self.forward)
         return form, claims_of(self.adapter, self.mechanism, declared, form)
 
@@ -77,11 +79,36 @@ class GradientSubject(AdapterSubject):
         known = {*self.forward.mechanism.required, *self.forward.mechanism.takes}
         passed = {name: x for name, x in inputs.items() if name in known}
         passed |= {name: passed[like] for name, like in _zeros(self.forward.mechanism, self.mechanism).items()}
-        options = {name: x for name, x in call.options.items() if name in known}
+        options = _held(self.forward, self.mechanism) | {name: x for name, x in call.options.items() if name in known}
         return self.forward.call(replace(call, inputs=passed, options=options))
 
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
         raise ApartError("attnspec computes its gradients; the function itself is tested")
+
+
+def _held(forward: AdapterSubject, gradient: Mechanism) -> dict[str, Any]:
+    """The options that gradients lack and a function is passed in every call, as a dropout that it has by default."""
+    m = forward.mechanism
+    names = sorted(name for name in forward.claims.always if name in m.defaults and name not in gradient.takes)
+    return {name: m.passed(name, m.defaults[name]) for name in names}
+
+
+def _parts(form: Form) -> dict[str, Any]:
+    return {part.name: getattr(form, part.name) for part in fields(form)}
+
+
+@dataclass(frozen=True)
+class HoldingForm(Form):
+    """The form of a function that is passed further options, which every call has alike."""
+
+    held: Mapping[str, Any] = field(kw_only=True)
+
+    @property
+    def plain(self) -> bool:
+        return False
+
+    def arranged(self, call: Call) -> Call:
+        return super().arranged(replace(call, options={**self.held, **call.options}))
 
 
 @dataclass(frozen=True)
@@ -114,6 +141,7 @@ class BackwardForm(Form):
             tuple(dict.fromkeys(leaves.values())),
             {**self.mechanism.dtypes, **own.dtypes},
             objects=own.objects,
+            typed=own.typed,
             backward=Backward(own.required, frozenset(), {}, own.outputs, leaves),
         )
 
@@ -122,7 +150,7 @@ class BackwardForm(Form):
         known = {*forward.required, *forward.takes}
         inputs = {name: x for name, x in call.inputs.items() if name in known}
         inputs |= {name: np.zeros_like(inputs[like]) for name, like in _zeros(forward, self.mechanism).items()}
-        options = {name: x for name, x in call.options.items() if name in known}
+        options = _held(self.of, self.mechanism) | {name: x for name, x in call.options.items() if name in known}
         made = self.of.form.arranged(replace(call, inputs=inputs, options=options))
         names = [*forward.outputs]
         own = {names[at]: name for name, at in cotangents_in(call.inputs, names).items()}

@@ -248,9 +248,11 @@ def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
     return (*own[:3],) == attention.required and further <= {*words}
 
 
+NUMBERED = ("segment_ids", "q_segment_ids", "kv_segment_ids", "seg_ids", "q_seg_ids", "document_id", "doc_id")
+"""How names begin that say which item a token is of."""
 TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
-BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr")
+BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)
 """How names begin that say where items begin and end."""
 ROWS = 2
 """Axes of an array of rows, of which a function may take more."""

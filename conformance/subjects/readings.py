@@ -125,7 +125,7 @@ def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     handed = (way for way in known if way.asked and _hands_results(way, mechanism))
     asked |= {name for way in handed for name in way.parameters}  # whatever else its name may mean
     for way in known:
-        if any(other.reading is way.reading for other in found):
+        if way.reading.refusing or any(other.reading is way.reading for other in found):
             continue
         one = way.reading
         if any({*way.parameters} & {*other.parameters} for other in found):
@@ -200,7 +200,7 @@ def _is_named(reading: Reading, adapter: Adapter) -> bool:
 def _passed(text: str, absent: str) -> str:
     """What a parameter is passed, which is none in some calls."""
     how, texts = kind_and_texts(text)
-    if not absent or how in ("complex", "text"):
+    if not absent or how in ("complex", "text", "dtype"):
         return text
     parts = [f"none if {absent} else {part}" for part in texts]
     return parts[0] if how == "array" else f"[{', '.join(parts)}]"
