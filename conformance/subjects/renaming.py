@@ -162,7 +162,7 @@ def _matched(
     for p in plain:
         free = [other for other in known if other not in names and other not in own.values()]
         whole = stack_called(p.name, mechanism, names)
-        found = p.name if p.name in known else whole or _called(p.name, mechanism) or like(p.name, free)
+        found = p.name if p.name in known else whole or _called(p, mechanism) or like(p.name, free)
         if found:
             own.setdefault(p.name, found)
         elif output := _output(p, mechanism):
@@ -180,8 +180,17 @@ def _matched(
     return own, (*requires,)
 
 
-def _called(name: str, mechanism: Mechanism) -> str:
-    """The input or option that functions of an operator call so; nothing where they call none so."""
+def _called(parameter: inspect.Parameter, mechanism: Mechanism) -> str:
+    """The input or option that functions of an operator call so; nothing where they call none so.
+
+    What is none by default is no share that is zero where nothing is to be done: it may be a function, as a dropout.
+    """
+    found = _named(parameter.name, mechanism)
+    own = mechanism.defaults.get(found)
+    return "" if parameter.default is None and type(own) is float and own == 0 else found
+
+
+def _named(name: str, mechanism: Mechanism) -> str:
     names = words(mechanism.operator).names
     known = {*mechanism.required, *mechanism.takes}
     return next((own for own, others in names.items() if own in known and {name, name.lower()} & others), "")
@@ -194,7 +203,7 @@ def stack_called(name: str, mechanism: Mechanism, names: Collection[str]) -> str
     parts = stacks.get(found, ())
     return (
         ""
-        if any(other in parts or like(other, parts) or _called(other, mechanism) in parts for other in names)
+        if any(other in parts or like(other, parts) or _named(other, mechanism) in parts for other in names)
         else found
     )
 

@@ -143,14 +143,24 @@ def attention_of_a_mask_of_any_shape(q, k, v, mask=None, dropout_p=0.2):
     return F.dropout(scores.softmax(-1), dropout_p) @ v
 
 
+def attention_with_a_dropout(q, k, v, dropout=None):
+    weights = scored(q, k).softmax(-1)
+    return (weights if dropout is None else dropout(weights)) @ v
+
+
+def attention_with_a_dropout_unscaled(q, k, v, dropout=None):
+    weights = scored(q, k, 1.0).softmax(-1)
+    return (weights if dropout is None else dropout(weights)) @ v
+
+
 RIGHT = (
-    attention_dropping_by_default, attention_in_training, attention_of_a_mask_of_any_shape,
+    attention_with_a_dropout, attention_dropping_by_default, attention_in_training, attention_of_a_mask_of_any_shape,
     attention_with_a_mask_for_all_heads, attention_with_a_mask_of_kv_heads, rms_norm_in_a_dtype,
     rms_norm_in_half_by_default, scaled_mm, mha_with_segments, attention_with_segments_of_both, merge_attn_states,
     merge_attn_states_of_the_tokens, ref_paged_attn,
 )  # fmt: skip
 WRONG = (
-    attention_dropping_by_default_unscaled,
+    attention_with_a_dropout_unscaled, attention_dropping_by_default_unscaled,
     attention_with_the_mask_of_the_first_item, attention_with_the_mask_of_one_kv_head,
     rms_norm_in_a_dtype_without_its_root, rms_norm_of_any_dtype, scaled_mm_by_the_first_scale, mha_with_one_segment,
     attention_with_segments_from_the_second_on, merge_attn_states_with_the_larger_lse,
