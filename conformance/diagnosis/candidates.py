@@ -147,12 +147,13 @@ def other_word(convention: str, word: str, says: str) -> Candidate:
     return Candidate(f"{convention} = {word}", says, words={convention: word})
 
 
-def faulty(bench: Bench) -> Iterator[Candidate]:
-    """The faulty functions of the operator, as far as their framework is available.
+def faulty(bench: Bench, tiled: bool = False) -> Iterator[Candidate]:
+    """The faulty functions of the operator, as far as their framework is available, on request those of tiles first.
 
     They are the suite's own, and called in this process: workers are for what is not.
     """
-    for name, adapter in _faults(bench):
+    known = _faults(bench)
+    for name, adapter in sorted(known, key=lambda one: not vars(one[1].function).get(OTHERWISE)) if tiled else known:
         yield Candidate(name, adapter.summary, function=_called(name))
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-GRACE = 0.6
+GRACE = 1.2
 """CPU time in which what was found in time may be confirmed still."""
 _loaded = [0.0]
 

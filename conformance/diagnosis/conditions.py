@@ -97,6 +97,16 @@ def _between(literal: Literal, facts: Facts) -> bool:
     return literal.name in facts.sizes and first <= facts.sizes[literal.name] % modulus <= last
 
 
+def _ratio(literal: Literal, facts: Facts) -> int:
+    """How many times as large one size is as another; zero where that is no whole number."""
+    first, second = _size(literal, facts), facts.sizes.get(literal.value, -1)
+    return first // second if second > 0 and first % second == 0 else 0
+
+
+def _of_two(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
 _HOLDS: Mapping[str, Any] = {
     "given": lambda one, facts: facts.given.get(one.name, False),
     "set": lambda one, facts: facts.options.get(one.name) is not None,
@@ -112,6 +122,8 @@ _HOLDS: Mapping[str, Any] = {
     "less": lambda one, facts: _size(one, facts) < facts.sizes.get(one.value, -1),
     "same": lambda one, facts: one.name in facts.sizes and _size(one, facts) == facts.sizes.get(one.value),
     "other": lambda one, facts: one.value in facts.sizes and _size(one, facts) not in (-1, facts.sizes[one.value]),
+    "power": lambda one, facts: _of_two(_ratio(one, facts)),
+    "unpowered": lambda one, facts: _ratio(one, facts) > 0 and not _of_two(_ratio(one, facts)),
     "not": lambda one, facts: _size(one, facts) not in (-1, one.value),
     "from": lambda one, facts: _size(one, facts) >= one.value,
     "up to": lambda one, facts: 0 <= _size(one, facts) <= one.value,
@@ -150,7 +162,8 @@ def literals(wrong: Sequence[Facts]) -> Iterator[Literal]:
             yield Literal("at least", name, min(values), 1.5)
     for name, other in itertools.permutations(first.sizes, 2):
         alike = name.rpartition("_")[2] == other.rpartition("_")[2]
-        pairs = [("less", 1.2 if alike else 3.0)] if alike else []
+        pairs = [("less", 1.2)] if alike else []
+        pairs += [("unpowered", 1.4), ("power", 2.4)] if (name, other) in first.multiples else []
         if name < other:
             pairs += [("same", 1.2 if alike else 3.0), ("other", 1.3 if alike else 3.0)]
         for kind, cost in pairs:

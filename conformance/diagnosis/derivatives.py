@@ -1,5 +1,7 @@
 """Whether wrong gradients are those of what the function itself returns, so that not its backward pass is at fault.
 
+Nor is it where a call gives no gradients, and the function ends in the same way without any asked for.
+
 The function is called a small step ahead and a small step behind along random directions: these differences need no
 definition.
 """
@@ -15,7 +17,10 @@ import numpy as np
 
 from ..execution.backward import cotangents_in
 from ..execution.calling import Call
+from ..execution.faults import ABRUPT
 from ..judging.bench import Bench
+from ..judging.cells import Failure
+from ..judging.trial import Trial
 from ..numerics.formats import FLOAT64, FORMATS
 from ..numerics.streams import Stream
 from ..subjects.gradients import GradientSubject
@@ -45,7 +50,7 @@ class OwnDerivatives:
     operator: str
     """Of the function."""
     told: int
-    """Differences that agree with the gradients, and not with the right ones."""
+    """Differences that agree with the gradients, and not with the right ones; none where there are no gradients."""
 
 
 def own_derivatives(bench: Bench, observations: Sequence[Observation]) -> OwnDerivatives | None:
@@ -74,6 +79,19 @@ def own_derivatives(bench: Bench, observations: Sequence[Observation]) -> OwnDer
                     return None
             told += abs(one.right - found) > APART * room
     return OwnDerivatives(subject.forward.operator, told) if told >= TELLING else None
+
+
+def ends_alike(bench: Bench, failure: Failure) -> OwnDerivatives | None:
+    """What it follows from that a call gives no gradients; None where the function itself gives a result on it."""
+    subject, fault = bench.subject, failure.outcome.fault
+    if not isinstance(subject, GradientSubject) or fault is None or fault.kind not in ("raised", *ABRUPT):
+        return None
+    trial = Trial(bench, failure.sample)
+    call = trial.call(trial.base)
+    with subject.forward.session():
+        own = subject.forward_reply(call, call.inputs).fault
+    alike = own is not None and own.kind == fault.kind and (fault.kind in ABRUPT or own.says == fault.says)
+    return OwnDerivatives(subject.forward.operator, 0) if alike else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,8 @@ class Facts:
     """Those that have an entry for each of several, with the size of the axis."""
     counted: frozenset[tuple[str, str]] = frozenset()
     """What is so of some entries of a row of integers, as of lengths: its name, and what (see `_counted`)."""
+    multiples: frozenset[tuple[str, str]] = frozenset()
+    """The sizes of which one has to be a multiple of the other, as of heads that share keys."""
     finite: bool = True
     """Whether all entries of all inputs are."""
     matters: Callable[[str], bool] = field(default=lambda convention: False, compare=False, repr=False)
@@ -78,17 +81,20 @@ def facts_of(sample: Sample, values: Mapping[str, Any] | None = None) -> Facts:
         frozenset((name, axis) for name, found in spread.items() for axis, each in found.items() if not each),
         frozenset((name, axis) for name, found in spread.items() for axis, each in found.items() if each),
         frozenset((name, what) for name in m.inputs for what in _counted(m, values, name)),
+        _multiples(m.stating),
         all(_finite(values[name]) for name in m.inputs),
     )
 
 
 def _counted(m: Mechanism, values: Mapping[str, Any], name: str) -> Iterator[str]:
-    """What is so of some entries of a row of integers: a word, a size, or a row that they are not."""
+    """What is so of some entries of a row of integers: a word, a size, an option, or a row that they are not."""
     if not _row(x := values[name]):
         return
     found = {"zero": x == 0, "negative": x < 0, "unequal": x != x[:1]}
     sizes = {size: values.get(size) for size in m.stating.sizes if size.endswith("_size")}
     found |= {size: x % n != 0 for size, n in sizes.items() if isinstance(n, int | np.integer) and n > 1}
+    numbers = {option: values[option] for option in m.options}
+    found |= {f"= {option}": x == n for option, n in numbers.items() if isinstance(n, int) and not isinstance(n, bool)}
     rows = {other: values[other] for other in m.inputs if other > name and _row(values[other])}
     found |= {f"not {other}": x != y for other, y in rows.items() if np.shape(x) == np.shape(y)}
     yield from (what for what, entries in found.items() if entries.any())
@@ -103,6 +109,18 @@ def _spread(shape: tuple[int, ...], lengths: Sequence[tuple[str, int]]) -> dict[
     whole = (*(1,) * (len(lengths) - len(shape)), *shape)
     found = zip(lengths, whole[-len(lengths) :], strict=True) if lengths else ()
     return {axis: n == length for (axis, length), n in found if length > 1 and n in (1, length)}
+
+
+class Multiples(dict[str, frozenset[tuple[str, str]]]):
+    """Of which sizes one has to be a multiple of another, by operators of a library."""
+
+
+def _multiples(m: Mechanism) -> frozenset[tuple[str, str]]:
+    known = m.kept(Multiples)
+    if m.digest not in known:
+        found = re.findall(r"\b(\w+) % (\w+) == 0", " and ".join(line.text for line in m.requires.values()))
+        known[m.digest] = frozenset((x, y) for x, y in found if x in m.sizes and y in m.sizes)
+    return known[m.digest]
 
 
 class Stated(dict[tuple[str, str, str], tuple[str, ...]]):

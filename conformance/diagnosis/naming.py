@@ -47,6 +47,8 @@ PARTS = 0.25
 """The share of the CPU time that is kept for parts of the calls, on which what is known is tried."""
 USUAL = ("plain", "finite")
 """The literals of parts of the calls on which what is known is tried when most of the time is spent."""
+TILE = 8
+"""The size beyond which there may be a second tile."""
 LATE = 0.3
 """CPU time for these, however late it is."""
 
@@ -133,7 +135,7 @@ def _among_all(
     """What agrees on all calls, or else on a part of them."""
     failing = [o for o in observations if o.trial.sample in (failure.sample, failure.found)]
     early = until - PARTS * seconds
-    functions = _functions(bench, without)
+    functions = _functions(bench, without, _of_tiles(observations))
     found = named(bench, candidates, functions, observations, grades, seed, without, early, seconds, failing)
     parts = _parts(bench, candidates, observations, grades[0], seed, early)
     for within in () if isinstance(found, Likeness) else parts:
@@ -201,9 +203,15 @@ def _pairs(candidates: Sequence[Candidate], names: Collection[str]) -> list[Cand
     return [a.joined(b) for one in each for a, b in itertools.product(*one) if a.joins(b)]
 
 
-def _functions(bench: Bench, without: Collection[str]) -> Iterator[Candidate]:
-    """The faulty functions, each when it is asked for, for their framework is heavy."""
-    return (candidate for candidate in faulty(bench) if candidate.name not in without)
+def _functions(bench: Bench, without: Collection[str], tiled: bool = False) -> Iterator[Candidate]:
+    """The faulty functions, each when it is asked for; those of tiles first on request."""
+    return (candidate for candidate in faulty(bench, tiled) if candidate.name not in without)
+
+
+def _of_tiles(observations: Sequence[Observation]) -> bool:
+    """Whether a subject is right wherever all sizes are within a tile, and wrong on several cases beyond."""
+    wrong = [o for o in observations if not o.right]
+    return len(wrong) > 1 and all(max(o.facts.sizes.values(), default=0) > TILE for o in wrong)
 
 
 def _settled(condition: Condition) -> bool:

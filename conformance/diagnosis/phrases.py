@@ -16,6 +16,8 @@ PHRASES = {
     "less": "{name} < {x}",
     "same": "{name} = {x}",
     "other": "{name} is not {x}",
+    "power": "{name} / {x} is a power of two",
+    "unpowered": "{name} / {x} is no power of two",
     "not": "{name} is not {x}",
     "given": "{a} is given",
     "absent": "no {name} is given",
@@ -41,6 +43,7 @@ SOME = {
         "negative": "some of {name} are negative",
         "unequal": "{name} differ",
         "not": "some of {name} are not those of {x}",
+        "=": "some of {name} are {x}",
         "size": "some of {name} are not multiples of {x}",
     },
     "none": {
@@ -48,6 +51,7 @@ SOME = {
         "negative": "none of {name} is negative",
         "unequal": "{name} are all the same",
         "not": "{name} are {x}",
+        "=": "none of {name} is {x}",
         "size": "all of {name} are multiples of {x}",
     },
 }
@@ -94,8 +98,9 @@ def phrase(literal: Literal) -> str:
         return f"{name} = {x}"
     if literal.kind in SOME:
         what = str(x)
-        kind = what if what in SOME[literal.kind] else "not" if what.startswith("not ") else "size"
-        return SOME[literal.kind][kind].format(name=name, x=what.removeprefix("not "))
+        first, _, rest = what.partition(" ")
+        kind = first if first in SOME[literal.kind] else "size"
+        return SOME[literal.kind][kind].format(name=name, x=rest or what)
     if literal.kind == "up to" and x == 1:
         return f"{name} = 1"
     return PHRASES[literal.kind].format(name=name, a=a(name), x=_number(x))

@@ -206,7 +206,7 @@ class Search:
 
     def confirmed(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Those that still agree with the subject on fresh cases, which are chosen for that."""
-        left, asked, (beside, fresh) = list(found), 0, self.asked
+        left, asked, (beside, fresh), until = list(found), 0, self.asked, max(self.until, now()) + GRACE
         near = itertools.chain(self.asking.rivals(found[0]), self.asking.beside()) if found else ()
         near = (o for o in near if o.defined() and any(o.tells(one) for one in left))
         for observation in itertools.chain(itertools.islice(near, beside), self.asking.fresh()) if left else ():
@@ -220,7 +220,7 @@ class Search:
                 asked += 1
             if not left or asked == beside + fresh:
                 break
-            if now() > self.until + GRACE:
+            if now() > until:
                 return []
         left = self.outlasting(left) if left and not self.elsewhere else left
         left = self.reaching(left) if left else left

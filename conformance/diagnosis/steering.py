@@ -210,8 +210,8 @@ def _moved(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
     elif kind == "remainder":
         for step in range(1, x[0] + 1):
             yield _with(sample, name, values[name] + step)
-    elif kind in ("less", "same", "other"):
-        yield from _related(sample, literal, holds=holds)
+    elif kind in ("power", "unpowered", "less", "same", "other"):
+        yield from (_multiplied if "power" in kind else _related)(sample, literal, holds=holds)
         yield from (_with(sample, size, n) for size in m.sizes for n in (1, 2))  # as of groups, by which heads follow
     elif kind in ("given", "absent"):
         yield _given(sample, name) if (kind == "given") is holds else _left_out(sample, name)
@@ -258,6 +258,15 @@ def _redrawn(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]
     elif literal.kind in ("some", "none"):
         for one in (sample.case, case):
             yield from (replace(one, seed=case.seed + step, literals={}) for step in range(1, SEEDS + 1))
+
+
+def _multiplied(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:
+    """Cases in which one of two sizes is another number of times as large as the other."""
+    name, other = literal.name, literal.value
+    for times in (3, 5, 6, 7) if holds is (literal.kind == "unpowered") else (2, 4, 1, 8):
+        yield _with(sample, name, times * sample.values[other])
+        sizes = (size for size in sample.mechanism.sizes if size not in (name, other))
+        yield from (_with(sample, size, times) for size in sizes)  # as of groups, by which heads follow
 
 
 def _related(sample: Sample, literal: Literal, *, holds: bool) -> Iterator[Case]:

@@ -19,7 +19,8 @@ def advice(witness: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
     """What to do if it is meant, and what if it is not."""
     law = cell["law"]
     if follows := witness.get("follows"):
-        told = f"these are the gradients of what the function returns, as {follows['told']} differences show"
+        shown = f"these are the gradients of what the function returns, as {follows['told']} differences show"
+        told = shown if follows["told"] else "it ends in the same way where no gradients are asked for"
         return f"fix {follows['operator']} first: {told}"
     likeness, fixed = witness["likeness"], witness.get("fixed")
     together = likeness is not None and len(likeness["causes"]) > 1

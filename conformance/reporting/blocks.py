@@ -90,7 +90,8 @@ def line(witness: Witness, cell: Mapping[str, Any]) -> str:
     more = f", and {count} more law{'s' * (count > 1)}" if count else ""
     more += f"   known: {cell['finding']}" if cell.get("finding") else ""
     error = _error(witness, cell) + (f", on {_sizes(witness['sizes'])}" if cell["verdict"] == "error" else "")
-    more += ", as its outputs are wrong" if witness.get("follows") else ""
+    if follows := witness.get("follows"):
+        more += ", as its outputs are wrong" if follows["told"] else ", as without gradients"
     return f"{cell['subject']}   {address}   {cell['dtype']}   {error}{more}   case {witness['key']}"
 
 

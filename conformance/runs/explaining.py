@@ -10,7 +10,7 @@ from ..data.plain import cause_of, storable, trace_of
 from ..diagnosis.answered import observed
 from ..diagnosis.candidates import anywhere
 from ..diagnosis.clock import now
-from ..diagnosis.derivatives import OwnDerivatives, own_derivatives
+from ..diagnosis.derivatives import OwnDerivatives, ends_alike, own_derivatives
 from ..diagnosis.history import Retraced, prepared, retraced
 from ..diagnosis.likeness import Likeness, Nearest
 from ..diagnosis.maps import Map, mapped
@@ -174,7 +174,7 @@ class Explanation:
         """What wrong gradients follow from."""
         known, name = self.told.follows, self.group.mechanism.name
         if name not in known and isinstance(self.bench.subject, GradientSubject):
-            found = own_derivatives(self.bench, self._observed())
+            found = ends_alike(self.bench, self.failure) or own_derivatives(self.bench, self._observed())
             known.update({} if found is None else {name: found})
         return known.get(name)
 

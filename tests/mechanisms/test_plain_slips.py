@@ -1,5 +1,7 @@
 """Slips in plain functions, as users write them, are named as what they are; the same function without one passes."""
 
+import math
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from attnspec.diagnosis.naming import diagnose
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
+from attnspec.subjects.gradients import GradientSubject
 from attnspec.subjects.targets import subject
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
@@ -71,6 +74,10 @@ SLIPS = [
         "attention.cap_before_scale",
         attention(capped=lambda s, raw, cap: cap * torch.tanh(raw / cap) * (s / raw).nan_to_num(0.0)),
     ),
+    (
+        "attention.cap_scaled_again",
+        attention(capped=lambda s, raw, cap: cap * torch.tanh(s / cap) * (s / raw).nan_to_num(0.0)),
+    ),
     ("attention.cap_cuts_off", attention(capped=lambda s, raw, cap: s.clamp(-cap, cap))),
     ("attention.cap_after_mask_of_all", attention(late=True)),
     ("attention.lse_without_logarithm", attention(lse_of=lambda m, total: m + total)),
@@ -111,3 +118,169 @@ def test_keys_of_the_other_map_are_named():
 
     bench, failure = failure_of("attention", function, "grouped_query", conventions={"grouping": "block"})
     assert "grouped_query.keys_of_the_other_map" == diagnose(bench, failure, 0).name
+
+
+def grouped(heads_of):
+    """Attention whose query heads read the heads of keys that a function of the calls says."""
+
+    def function(q, k, v):
+        own = heads_of(torch.arange(q.shape[1]), q.shape[1] // k.shape[1], k.shape[1], q.shape[2])
+        return torch.softmax(q @ k[:, own].mT * q.shape[-1] ** -0.5, -1) @ v[:, own]
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("name", "heads_of"),
+    [
+        ("other_map_in_decode", lambda h, group, kv, q_len: h % kv if q_len == 1 else h // group),
+        ("group_rounded_down", lambda h, group, kv, q_len: (h >> int(math.log2(group))).clamp(max=kv - 1)),
+    ],
+)
+def test_heads_of_keys_that_a_shift_or_a_single_query_takes_are_named(name, heads_of):
+    words = {"grouping": "block"}
+    bench, failure = failure_of("attention", grouped(heads_of), "grouped_query", conventions=words)
+    assert f"grouped_query.{name}" == diagnose(bench, failure, 0).name
+    right = grouped(lambda h, group, kv, q_len: h // group)
+    assert failure_of("attention", right, "grouped_query", conventions=words)[1] is None
+
+
+def sloped(of_head):
+    """Attention with slopes, each of which is read by a head that a function of the head and the group says."""
+
+    def function(q, k, v, *, bias=None):
+        group, row = q.shape[1] // k.shape[1], torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
+        s = q @ k.repeat_interleave(group, 1).mT * q.shape[-1] ** -0.5
+        if bias is not None:
+            own = of_head(torch.arange(q.shape[1]), group)
+            whole = bias + 0 * s
+            slopes = whole[:1, :, -1, -2] if k.shape[2] > 1 else 0 * whole[:1, :, 0, 0]
+            straight = -(-slopes[..., None, None] * (row - torch.arange(k.shape[2])).abs())
+            s = s + (straight[:, own] if (straight - whole).abs().max() < 1e-5 else whole)
+        return torch.softmax(s, -1) @ v.repeat_interleave(group, 1)
+
+    return function
+
+
+def test_a_slope_that_is_read_by_the_head_of_the_keys_is_named():
+    words = {**WORDS, "empty_row": "nans"}
+    bench, failure = failure_of("attention", sloped(lambda h, group: h // group), "alibi", conventions=words)
+    assert "alibi.of_key_head" == diagnose(bench, failure, 0).name.partition(" where ")[0]
+    assert failure_of("attention", sloped(lambda h, group: h), "alibi", conventions=words)[1] is None
+
+
+def penalised(frequency_of=lambda prompt, generated: generated, presence_of=lambda prompt, generated: generated > 0):
+    def token_penalties(logits, prompt, generated, *, repetition=1.0, presence=0.0, frequency=0.0):
+        def count(tokens):
+            return (tokens[..., None] == torch.arange(logits.shape[-1])).sum(1).float()
+
+        def column(x):
+            return torch.as_tensor(x, dtype=torch.float32).reshape(-1, 1)
+
+        asked, made = count(prompt), count(generated)
+        r = torch.where(asked + made > 0, column(repetition), 1.0)
+        out = torch.where(logits > 0, logits / r, logits * r)
+        return out - column(frequency) * frequency_of(asked, made) - column(presence) * presence_of(asked, made)
+
+    return token_penalties
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("presence_in_the_prompt", penalised(presence_of=lambda prompt, generated: prompt + generated > 0)),
+        ("frequency_of_the_prompt", penalised(frequency_of=lambda prompt, generated: prompt + generated)),
+    ],
+)
+def test_a_penalty_that_counts_the_prompt_is_named(name, function):
+    bench, failure = failure_of("token_penalties", function)
+    assert f"token_penalties.{name}" == diagnose(bench, failure, 0).name
+    assert failure_of("token_penalties", penalised())[1] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "in_order"), [("values_in_order", (False, True)), ("keys_in_order", (True, False)), ("", (False, False))]
+)
+def test_pages_that_are_read_without_the_table_are_named(name, in_order):
+    def function(q, key_pages, value_pages, table, k_lens):
+        group, out = q.shape[2] // key_pages.shape[2], torch.zeros(*q.shape[:3], value_pages.shape[-1])
+        for item, length in enumerate(k_lens.tolist()):
+            numbers = table[item].clamp(min=0).long()
+            places = torch.arange(len(numbers)) % len(key_pages)
+            k, v = (
+                x[places if own else numbers].flatten(0, 1)[:length].transpose(0, 1).repeat_interleave(group, 0)
+                for x, own in zip((key_pages, value_pages), in_order, strict=True)
+            )
+            s = q[item].transpose(0, 1) @ k.mT * q.shape[-1] ** -0.5
+            row = torch.arange(q.shape[1])[:, None] + length - q.shape[1]
+            s = s.masked_fill(torch.arange(length) > row, -torch.inf)
+            out[item] = (torch.softmax(s, -1).nan_to_num(0.0) @ v).transpose(0, 1)
+        return out
+
+    words = {"grouping": "block", "empty_row": "zeros"}
+    bench, failure = failure_of("paged_attention", function, conventions=words)
+    assert (f"paged_attention.{name}" == diagnose(bench, failure, 0).name) if name else failure is None
+
+
+class Shared(torch.autograd.Function):
+    """Attention whose gradients of keys and values are made by a function of those of each query head."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, combined):
+        group = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+        p = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1)
+        ctx.save_for_backward(q, k, v, p)
+        ctx.group, ctx.combined = group, combined
+        return p @ v
+
+    @staticmethod
+    def backward(ctx, d_out):
+        q, k, v, p = ctx.saved_tensors
+        d_p = d_out @ v.mT
+        d_s = p * (d_p - (d_p * p).sum(-1, keepdim=True)) * q.shape[-1] ** -0.5
+        each = (x.unflatten(1, (-1, ctx.group)) for x in (d_s.mT @ q, p.mT @ d_out))
+        return d_s @ k, *map(ctx.combined, each), None
+
+
+@pytest.mark.parametrize(
+    ("name", "combined"), [("last_of_group", lambda x: x[:, :, -1]), ("", lambda x: x.sum(2))], ids=["last", "right"]
+)
+def test_gradients_that_heads_store_one_over_the_other_are_named(name, combined):
+    def function(q, k, v):
+        return Shared.apply(q, k, v, combined)
+
+    forward = subject(Adapter("function", "attention", function, "torch", dtypes=("float32",), conventions=WORDS))
+    one = GradientSubject(forward, library()["attention_gradient"])
+    m = library()["attention_gradient"]
+    result = run(Request(one, m, "float32", SCENARIOS, laws=frozenset({"definition"})))
+    failure = next((cell.failure for cell in result.cells if cell.bad), None)
+    assert (f"attention_gradient.{name}" == diagnose(result.bench, failure, 0).name) if name else failure is None
+
+
+def chunked(fades, size):
+    """Linear attention in chunks, between which the state fades by what a function of the gates says."""
+
+    def linear_attention(q, k, v, gate=None, state=None):
+        outs = []
+        if state is None:
+            state = torch.zeros(*k.shape[:2], k.shape[-1], v.shape[-1])
+        gate = torch.zeros(*k.shape[:3], 1) if gate is None else gate
+        for start in range(0, k.shape[2], size):
+            q_, k_, v_, g = (x[:, :, start : start + size] for x in (q, k, v, gate))
+            total = g.cumsum(2)
+            near = (total[:, :, :, None] - total[:, :, None]).clamp(max=0).exp()
+            weights = (q_[:, :, :, None] * near * k_[:, :, None]).sum(-1).tril()
+            outs.append((weights @ v_ + (q_ * total.exp()) @ state) * q.shape[-1] ** -0.5)
+            state = fades(total).mT * state + (k_ * (total[:, :, -1:] - total).exp()).mT @ v_
+        return {"out": torch.cat(outs, 2) if outs else v, "final_state": state}
+
+    return linear_attention
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_state_that_does_not_fade_between_chunks_is_named(size):
+    bench, failure = failure_of("linear_attention", chunked(lambda total: torch.ones_like(total[:, :, -1:]), size))
+    found = diagnose(bench, failure, 0, times=3.0)
+    assert "fault:linear_chunks_do_not_fade" == found.name.partition(" with ")[0]
+    assert failure_of("linear_attention", chunked(lambda total: total[:, :, -1:].exp(), size))[1] is None

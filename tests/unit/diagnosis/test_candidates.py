@@ -82,3 +82,12 @@ def test_each_change_is_known_by_one_name(failed):
 )
 def test_a_name_goes_without_the_mechanisms_that_have_it(name, expected):
     assert expected == anywhere(name)
+
+
+def test_functions_of_tiles_come_first_on_request(failed):
+    bench, _ = failed
+    tiles = {one.name.partition(" with ")[0] for one in resized(bench)}
+    names, others = ([one.name for one in faulty(bench, tiled)] for tiled in (True, False))
+    assert tiles == {*names[: len(tiles)]}
+    assert sorted(names) == sorted(others)
+    assert names != others

@@ -1,5 +1,7 @@
 """The simplest condition that holds on every wrong case, and on hardly any right one."""
 
+from dataclasses import replace
+
 import pytest
 
 from attnspec.diagnosis.conditions import Condition, Literal, fitting, opposite, others_fitting
@@ -61,6 +63,17 @@ def test_sizes_that_have_nothing_in_common_may_have_to_differ():
     calls = [call(batch=b, q_len=n) for b in range(1, 5) for n in range(1, 5)]
     parts = [[c for c in calls if (c.sizes["batch"] != c.sizes["q_len"]) is wrong] for wrong in (True, False)]
     assert "batch is not q_len" == where(fitting(*parts).condition)
+
+
+def test_a_share_of_heads_that_is_no_power_of_two_is_told():
+    shared = [replace(call(heads=2 * n), multiples=frozenset({("heads", "kv_heads")})) for n in range(1, 9)]
+    wrong, right = ([c for c in shared if (c.sizes["heads"] in (6, 10, 12, 14)) is side] for side in (True, False))
+    assert "heads / kv_heads is no power of two" == where(fitting(wrong, right).condition)
+
+
+def test_of_sizes_that_may_be_anything_no_share_is_told():
+    wrong, right = [call(q_len=2, k_len=n) for n in (6, 10, 12)], [call(q_len=2, k_len=n) for n in (4, 8, 16)]
+    assert not any(one.kind in ("power", "unpowered") for one in fitting(wrong, right).condition.literals)
 
 
 def test_one_number_may_be_right_among_wrong_ones():

@@ -10,7 +10,7 @@ import attnspec
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.answered import observed
-from attnspec.diagnosis.derivatives import TELLING, _Direction, own_derivatives
+from attnspec.diagnosis.derivatives import TELLING, _Direction, ends_alike, own_derivatives
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.loader import library
@@ -167,3 +167,44 @@ def test_a_fault_of_the_function_is_explained_once_and_that_of_its_backward_pass
     (witness,) = (c["witness"] for c in report.failures if "witness" in c and "gradient" in c["mechanism"])
     assert [bool(shown), not shown or len(mechanisms) == 1] == ["follows" in witness, witness["full"]]
     assert shown in str(report)
+
+
+class Refusing(torch.autograd.Function):
+    """Right, without a backward pass."""
+
+    @staticmethod
+    def forward(x):
+        return 1.0 * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, d_out):
+        raise RuntimeError("rows are too wide")
+
+
+def without_result(x, weight, eps=1e-6):
+    if x.shape[-1] > 3:
+        raise RuntimeError("rows are too wide")
+    return normed(x, weight, eps).to(x.dtype)
+
+
+def without_gradients(x, weight, eps=1e-6):
+    y = normed(x, weight, eps)
+    return (Refusing.apply(y) if x.shape[-1] > 3 else y).to(x.dtype)
+
+
+@pytest.mark.parametrize(("function", "alike"), [(without_result, True), (without_gradients, False)])
+def test_a_call_without_gradients_may_be_one_without_a_result(function, alike):
+    m = library()["rms_norm_gradient"]
+    forward, other = (
+        subject(Adapter("norm", "rms_norm", x, "torch", dtypes=("float32",))) for x in (without_gradients, function)
+    )
+    one = GradientSubject(forward, m)
+    result = run(Request(one, m, "float32", PROFILES["quick"], laws=frozenset({"definition"})))
+    failure = next(cell.failure for cell in result.cells if cell.bad)
+    one.forward = other
+    found = ends_alike(result.bench, failure)
+    assert ("rms_norm", 0) == (found.operator, found.told) if alike else found is None

@@ -100,3 +100,15 @@ def test_what_is_so_of_some_lengths():
         assert (0 in lengths) is (("k_lens", "zero") in counted)
     assert ("k_lens", "page_size") not in found["whole_pages"][1]
     assert any(("k_lens", "page_size") in counted for _, counted in found.values())
+
+
+def test_whether_some_entries_are_what_an_option_says():
+    m = library()["cross_entropy"]
+    drawn = plan(m, ReferenceSubject(m).claims, PROFILES["quick"], 0, "float32").scenarios
+    found = [(s.values["ignore_index"] in s.values["targets"], facts_of(s).counted) for s in drawn]
+    assert {True, False} == {some for some, _ in found}
+    assert all(some is (("targets", "= ignore_index") in counted) for some, counted in found)
+
+
+def test_which_sizes_have_to_be_multiples_of_others():
+    assert {("heads", "kv_heads")} == facts_of(scenario("plain")).multiples

@@ -18,6 +18,8 @@ from attnspec.diagnosis.separation import When
         (Literal("remainder", "k_len", (4, 0, 0)), "k_len % 4 is 0"),
         (Literal("remainder", "k_len", (2, 0, 0)), "k_len is even"),
         (Literal("less", "kv_heads", "heads"), "kv_heads < heads"),
+        (Literal("power", "heads", "kv_heads"), "heads / kv_heads is a power of two"),
+        (Literal("unpowered", "heads", "kv_heads"), "heads / kv_heads is no power of two"),
         (Literal("given", "mask"), "a mask is given"),
         (Literal("absent", "bias"), "no bias is given"),
         (Literal("set", "softcap"), "softcap is given"),
@@ -33,6 +35,9 @@ from attnspec.diagnosis.separation import When
         (Literal("some", "k_lens", "page_size"), "some of k_lens are not multiples of page_size"),
         (Literal("none", "k_lens", "page_size"), "all of k_lens are multiples of page_size"),
         (Literal("some", "k_lens", "not q_lens"), "some of k_lens are not those of q_lens"),
+        (Literal("none", "k_lens", "not q_lens"), "k_lens are q_lens"),
+        (Literal("some", "targets", "= ignore_index"), "some of targets are ignore_index"),
+        (Literal("none", "targets", "= ignore_index"), "none of targets is ignore_index"),
     ],
 )
 def test_a_literal_in_words(literal, words):

@@ -42,6 +42,8 @@ LITERALS = [
     Literal("same", "head_dim", "value_dim"),
     Literal("other", "head_dim", "value_dim"),
     Literal("other", "q_len", "batch"),
+    Literal("power", "heads", "kv_heads"),
+    Literal("unpowered", "heads", "kv_heads"),
     Literal("not", "k_len", 8),
     Literal("given", "mask"),
     Literal("absent", "bias"),
