@@ -87,9 +87,11 @@ TABLE = {
 }
 
 
-def checked(path, function, operator):
+def checked(path, function, operator, **options):
     laws = [f"{name}.definition" for name in (operator, "causal_mask")[: 1 + (operator == "attention")]]
-    return attnspec.check(f"{path}:{function}", laws=laws, dtypes=["float32"], profile="smoke", explain_time=0)
+    return attnspec.check(
+        f"{path}:{function}", laws=laws, dtypes=["float32"], profile="smoke", explain_time=0, **options
+    )
 
 
 @pytest.mark.parametrize("function", TABLE)
@@ -105,4 +107,4 @@ def test_a_kernel_is_told_for_what_it_is_and_its_fault_is_found(function, tmp_pa
     assert right in text[start:]
     faulty = tmp_path / "faulty.py"
     faulty.write_text(text[:start] + text[start:].replace(right, wrong, 1))
-    assert {function: "violated"} == checked(faulty, function, operator).verdicts
+    assert {function: "violated"} == checked(faulty, function, operator, exitfirst=True).verdicts
