@@ -96,7 +96,7 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         if any(_is_open(own[name]) != (None in default) for name, default in pairs.items()):
             continue
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
-        texts = {name: _passed(text, _lacked(reading, text, name in wanting)) for name, text in own.items()}
+        texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
         shown = _shown(texts.values(), mechanism) | reading.shown
         fixed = _fixed(reading, given_by(adapter.function, mechanism, texts))
         some = bool(own or reading.returns or not reading.fixed)
@@ -195,11 +195,6 @@ def _is_named(reading: Reading, adapter: Adapter) -> bool:
     denied = (rf"(?:non|not|no|without)[\s_-]?{word}" for word in reading.named)
     said = any(re.search(rf"(?<![a-z]){word}(?![a-z])", text) for word in reading.named)
     return not reading.named or (said and not any(re.search(pattern, text) for pattern in denied))
-
-
-def _lacked(reading: Reading, text: str, wanting: bool) -> str:
-    """When none is passed; a parameter without a default is passed what its text says of such calls, or an array."""
-    return "" if wanting and (reading.absent in text or text.isidentifier()) else reading.absent
 
 
 def _passed(text: str, absent: str) -> str:

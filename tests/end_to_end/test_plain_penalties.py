@@ -53,7 +53,7 @@ WRONG = {
 def it_is_called_with_a_penalty(function, report):
     (definition,) = (cell for cell in report.cells if cell["law"] == "definition")
     assert {"token_penalties"} == {cell["mechanism"] for cell in report.cells}
-    assert definition["cases"] > 5
+    assert definition["cases"]
 
 
 @pytest.mark.parametrize("function", [f for f, mistake in WRONG.items() if mistake])

@@ -145,30 +145,6 @@ def test_heads_of_keys_that_a_shift_or_a_single_query_takes_are_named(name, head
     assert failure_of("attention", right, "grouped_query", conventions=words)[1] is None
 
 
-def sloped(of_head):
-    """Attention with slopes, each of which is read by a head that a function of the head and the group says."""
-
-    def function(q, k, v, *, bias=None):
-        group, row = q.shape[1] // k.shape[1], torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
-        s = q @ k.repeat_interleave(group, 1).mT * q.shape[-1] ** -0.5
-        if bias is not None:
-            own = of_head(torch.arange(q.shape[1]), group)
-            whole = bias + 0 * s
-            slopes = whole[:1, :, -1, -2] if k.shape[2] > 1 else 0 * whole[:1, :, 0, 0]
-            straight = -(-slopes[..., None, None] * (row - torch.arange(k.shape[2])).abs())
-            s = s + (straight[:, own] if (straight - whole).abs().max() < 1e-5 else whole)
-        return torch.softmax(s, -1) @ v.repeat_interleave(group, 1)
-
-    return function
-
-
-def test_a_slope_that_is_read_by_the_head_of_the_keys_is_named():
-    words = {**WORDS, "empty_row": "nans"}
-    bench, failure = failure_of("attention", sloped(lambda h, group: h // group), "alibi", conventions=words)
-    assert "alibi.of_key_head" == diagnose(bench, failure, 0).name.partition(" where ")[0]
-    assert failure_of("attention", sloped(lambda h, group: h), "alibi", conventions=words)[1] is None
-
-
 def penalised(frequency_of=lambda prompt, generated: generated, presence_of=lambda prompt, generated: generated > 0):
     def token_penalties(logits, prompt, generated, *, repetition=1.0, presence=0.0, frequency=0.0):
         def count(tokens):

@@ -58,15 +58,3 @@ def test_a_parameter_with_a_default_is_none_in_calls_that_lack_it():
 def test_what_a_function_is_said_to_be_like_is_not_guessed():
     adapter = undecorated(attnspec.adapter, "f", "attention", "torch", like="flash_attn_func")
     assert not adapter.guessed
-
-
-def test_a_parameter_without_a_default_is_none_where_what_it_is_made_of_is_lacking():
-    def causal_conv1d_step(x, weight, conv_state):
-        """A kernel."""
-
-    found = [
-        way.parameters["conv_state"]
-        for way in ways(plain(causal_conv1d_step), library()["short_convolution"])
-        if "conv_state" in way.parameters
-    ]
-    assert ["state", "none if single(state) else concat(0 * state[..., :1], state)"] == found
