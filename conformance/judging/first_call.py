@@ -43,6 +43,8 @@ LOOKED_AT = 16
 """Scenarios of which the smallest is the first call."""
 SMALLEST = 2
 """Calls that are tried, for one may be refused."""
+SEED = "seed"
+"""The option by which random numbers are the same in another call."""
 
 
 def noticed(subject: Subject, device: str) -> tuple[str, ...]:
@@ -88,10 +90,6 @@ def _without_seed(subject: AdapterSubject) -> list[str]:
     seeded = {name for each in m.kin if each.random for name in each.own & {*m.options}} - {SEED}
     why = "not tested, as no parameter is a seed by which calls are alike"
     return [f"`{name}` is {m.defaults[name]:g} in every call: {why}" for name in sorted(seeded & names)]
-
-
-SEED = "seed"
-"""The option by which random numbers are the same in another call."""
 
 
 def _find_variant(subject: AdapterSubject, device: str) -> None:

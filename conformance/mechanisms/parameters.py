@@ -44,7 +44,7 @@ class Reading:
     last_resort: bool = False
     """Whether it is tried only on functions that give no results by what comes before it."""
     refusing: bool = False
-    """Whether it is tried only on functions that refuse some calls by what they are found to read, and not by it."""
+    """Whether it is tried only on functions that refuse some calls by what they are found to read, and fewer by it."""
     lacking: str = ""
     """The input that no parameter of a function gives."""
     named: frozenset[str] = frozenset()

@@ -79,7 +79,7 @@ class GradientSubject(AdapterSubject):
         known = {*self.forward.mechanism.required, *self.forward.mechanism.takes}
         passed = {name: x for name, x in inputs.items() if name in known}
         passed |= {name: passed[like] for name, like in _zeros(self.forward.mechanism, self.mechanism).items()}
-        options = _held(self.forward, self.mechanism) | {name: x for name, x in call.options.items() if name in known}
+        options = _options(self.forward, self.mechanism, call)
         return self.forward.call(replace(call, inputs=passed, options=options))
 
     def apart(self, calls: Sequence[Call], seconds: float, *, anew: bool = False) -> list[Reply]:
@@ -91,6 +91,11 @@ def _held(forward: AdapterSubject, gradient: Mechanism) -> dict[str, Any]:
     m = forward.mechanism
     names = sorted(name for name in forward.claims.always if name in m.defaults and name not in gradient.takes)
     return {name: m.passed(name, m.defaults[name]) for name in names}
+
+
+def _options(forward: AdapterSubject, gradient: Mechanism, call: Call) -> dict[str, Any]:
+    """The options of a function in a call of its gradients: those of the call that it has, and those that are held."""
+    return _held(forward, gradient) | {name: x for name, x in call.options.items() if name in forward.mechanism.takes}
 
 
 def _parts(form: Form) -> dict[str, Any]:
@@ -150,7 +155,7 @@ class BackwardForm(Form):
         known = {*forward.required, *forward.takes}
         inputs = {name: x for name, x in call.inputs.items() if name in known}
         inputs |= {name: np.zeros_like(inputs[like]) for name, like in _zeros(forward, self.mechanism).items()}
-        options = _held(self.of, self.mechanism) | {name: x for name, x in call.options.items() if name in known}
+        options = _options(self.of, self.mechanism, call)
         made = self.of.form.arranged(replace(call, inputs=inputs, options=options))
         names = [*forward.outputs]
         own = {names[at]: name for name, at in cotangents_in(call.inputs, names).items()}

@@ -308,17 +308,20 @@ WRONG = (
 )  # fmt: skip
 
 
-def report_of(function, profile="smoke", **options):
-    """What a check says, on the cases that show every known mistake."""
+def report_of(function, profile, **options):
+    """What a check of one dtype says, without what explains a failure."""
     return attnspec.check(function, dtypes=("float32",), isolate=False, explain_time=0, profile=profile, **options)
 
 
-def conforming(right, beside=lambda function, report: None):
-    """A test that right functions conform, and of what has to hold `beside` that of each and its report."""
+def conforming(right, beside=lambda function, report: None, profile="smoke"):
+    """A test that right functions conform, and of what has to hold `beside` that of each and its report.
+
+    By default each is tried on the cases that show every known mistake.
+    """
 
     @pytest.mark.parametrize("function", right, ids=lambda f: f.__name__)
     def conforms(function):
-        report = report_of(function)
+        report = report_of(function, profile)
         assert {function.__name__: "conformant"} == report.verdicts, [cell["law"] for cell in report.failures]
         beside(function, report)
 
