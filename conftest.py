@@ -1,8 +1,11 @@
 """Pytest defaults for this repository: one thread for products of small matrices, and nothing random."""
 
 import gc
+import itertools
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -50,9 +53,19 @@ def _registered() -> None:
         families(audited)
 
 
+@pytest.fixture(scope="session")
+def _folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders of tests, as many as are asked for; the next one is made at no cost, whereas pytest lists all of its."""
+    own = tmp_path_factory.mktemp("own")
+    return (own / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def _elsewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, _folders: Iterator[Path]) -> None:
     """Whatever a test writes, it writes outside the repository; and nothing that is told depends on time."""
-    monkeypatch.chdir(str(tmp_path))
+    named = "tmp_path" in request.fixturenames
+    folder = request.getfixturevalue("tmp_path") if named else next(_folders)
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
     monkeypatch.setattr(progress, "FIRST", 1e6)
     monkeypatch.setattr("attnspec.diagnosis.fitting.SECONDS", 1e6)

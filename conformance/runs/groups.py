@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -351,37 +351,38 @@ def library_of(options: Options) -> Library:
 def chosen(options: Options, library: Library) -> Callable[[str], dict[str, tuple[str, ...]]]:
     """The mechanisms of an operator that a run tries, with their laws; unknown names are a `UsageError`.
 
-    Those of other operators are read only where laws are named.
+    Few of other operators are read for that.
     """
     for name in options.mechanisms:
         if name not in library:
             raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library)}")
-    names = [name for name in library if name in (options.mechanisms or library)]
+    names, named = [name for name in library if name in (options.mechanisms or library)], {*options.laws}
     large = profile_named(options.profile).large
 
     def names_of(name: str) -> list[str]:
         return (every_name if large else law_names)(library[name])
 
-    picked = _picked(names_of, names, options.laws) if options.laws else None
+    for law in options.laws:
+        if not any(law.removeprefix(f"{name}.") in names_of(name) for name in _likely(law, names, library)):
+            known = {f"{name}.{own}": own for name in names for own in names_of(name)}
+            raise UsageError(f"unknown law {law!r}{did_you_mean(law, {*known, *known.values()})}")
 
     def laws_of(operator: str) -> dict[str, tuple[str, ...]]:
-        own = [name for name in picked or names if library.operator_of(name) == operator]
-        return {name: tuple(picked[name] if picked else names_of(name)) for name in own}
+        own = {name: names_of(name) for name in names if library.operator_of(name) == operator}
+        if not named:
+            return {name: tuple(laws) for name, laws in own.items()}
+        picked = {name: tuple(x for x in laws if named & {x, f"{name}.{x}"}) for name, laws in own.items()}
+        return {name: laws for name, laws in picked.items() if laws}
 
     return laws_of
 
 
-def _picked(names_of: Callable[[str], list[str]], names: Sequence[str], laws: Sequence[str]) -> dict[str, list[str]]:
-    """The laws of each of some mechanisms that are named, by themselves or with their mechanism, each once."""
-    known = {f"{m}.{law}": (m, law) for m in names for law in names_of(m)}
-    picked: dict[str, dict[str, None]] = {}
-    for name in laws:
-        matching = [pair for address, pair in known.items() if name in (address, pair[1])]
-        if not matching:
-            raise UsageError(f"unknown law {name!r}{did_you_mean(name, {*known, *(law for _, law in known.values())})}")
-        for mechanism, law in matching:
-            picked.setdefault(mechanism, {})[law] = None
-    return {mechanism: [*own] for mechanism, own in picked.items()}
+def _likely(law: str, names: Sequence[str], library: Library) -> Iterator[str]:
+    """Mechanisms in the order in which one of them may have a law: the one that is named, any, those with the word."""
+    mechanism, last = law.partition(".")[0], law.rpartition(".")[2]
+    yield from [mechanism] if mechanism in names else names[:1]
+    yield from (m.name for m in library.naming(last) if m.name in names)
+    yield from names
 
 
 def _sharded(found: list[Group], options: Options) -> list[Group]:

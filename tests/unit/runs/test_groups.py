@@ -30,10 +30,20 @@ def test_only_mechanisms_of_the_operator_are_read(read):
     assert {"softmax"} == {*read}
 
 
-def test_a_law_is_looked_for_in_every_mechanism(read):
+def test_a_law_is_looked_for_where_it_may_be(read):
     assert {"softmax": ("definition",)} == laws_of("softmax.definition")
-    assert {*loader.library()} == {*read}
+    assert {"softmax"} == {*read}
+    assert {"softmax": ("shifted_rows",)} == laws_of("shifted_rows")
+    assert {"softmax": ("contract.repeatable",)} == laws_of("contract.repeatable")
     assert {} == laws_of("rms_norm.definition")
+    assert {} == laws_of("convex")
+    assert 40 > len(read)
+
+
+def test_a_law_that_is_not_found_is_looked_for_in_every_mechanism(read):
+    with pytest.raises(UsageError, match=r"unknown law 'convxe'; did you mean 'convex'"):
+        laws_of("convxe")
+    assert {*loader.library()} == {*read}
 
 
 def test_a_law_that_is_named_twice_is_run_once():
