@@ -106,8 +106,8 @@ class Candidate:
         return not (self.changes.keys() & other.changes.keys() or self.words.keys() & other.words.keys())
 
     def joined(self, other: Candidate) -> Candidate:
-        """Both at once, a convention first."""
-        first, second = sorted((self, other), key=lambda part: not part.words)
+        """Both at once, a convention last."""
+        first, second = sorted((self, other), key=lambda part: bool(part.words))
         changes, words = {**first.changes, **second.changes}, {**first.words, **second.words}
         return Candidate(f"{first.name} and {second.name}", first.says, changes, words, (first, second))
 

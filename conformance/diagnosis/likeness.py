@@ -22,7 +22,7 @@ class Likeness:
     """What a subject behaves like, and on how many cases."""
 
     causes: tuple[Cause, ...]
-    """One, or two together, a convention first."""
+    """One, or two together, a convention last."""
     agreed: int
     """Cases that tell it from the definition, on all of which it agrees with the subject; if `by_laws`, failures."""
     others: tuple[str, ...] = ()

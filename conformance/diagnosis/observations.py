@@ -16,6 +16,7 @@ import numpy as np
 
 from ..judging.settling import Settled
 from ..judging.trial import Trial
+from ..numerics.formats import KINDS, NUMBER
 from ..numerics.grades import Grade
 from .candidates import Candidate, other_word
 from .facts import Facts
@@ -82,7 +83,7 @@ class Observation(Running):
         if version is None:
             return Stance.SILENT if candidate.function and self.right else Stance.DIFFERS
         if version is self.exact:
-            return Stance.SILENT if self.right else Stance.DIFFERS
+            return Stance.SILENT if self.right or self.left_open(candidate) else Stance.DIFFERS
         tells = self.tells(candidate)
         guarding = bool(candidate.changes or candidate.function)  # a word that asks for NaN is not followed with zeros
         if self.returned(version) or (guarding and self.guarded(version)):
@@ -91,6 +92,16 @@ class Observation(Running):
             by_luck = self.right and not candidate.words and self.by_luck(version)
             return Stance.AGREES if agrees else Stance.DIFFERS if by_luck else Stance.SILENT
         return Stance.DIFFERS if tells or not self.right else Stance.SILENT
+
+    def left_open(self, candidate: Candidate) -> bool:
+        """Whether a candidate gives the same as the definition, and may as well give what the subject returned.
+
+        One that cuts codes off is one step from the nearest by an error of rounding where that is no error of its own.
+        """
+        if not candidate.changes or any(self.mechanism.dtypes.get(name) not in (*KINDS, NUMBER) for name in self.wrong):
+            return False
+        own = self.exact.values
+        return self.speaks(candidate) and self.returned(Version(own, lambda n: self._radius(candidate, n, own[n])))
 
     def tells(self, candidate: Candidate) -> bool:
         """Whether a candidate gives something else than the definition."""

@@ -48,9 +48,8 @@ class Running(Compared):
         key = ("candidate", self.mechanism.name, candidate.name, *self.names, *self._words, self.settled.key)
         if key not in self.trial.sample.passing:
             run = self._run if candidate.function is None else self._call
-            made = self._speaks(candidate) and (candidate.where is None or candidate.where.holds(self.facts))
             try:
-                self.trial.sample.passing[key] = run(candidate) if made else SAME
+                self.trial.sample.passing[key] = run(candidate) if self.speaks(candidate) else SAME
             except BROKEN:
                 self.trial.sample.passing[key] = None
         values = self.trial.sample.passing[key]
@@ -60,11 +59,14 @@ class Running(Compared):
             self.exact if values is SAME else Version(values, lambda name: self._radius(candidate, name, values[name]))
         )
 
-    def _speaks(self, candidate: Candidate) -> bool:
-        """Whether this mechanism has what a candidate is about; what another one adds is not given in its calls.
+    def speaks(self, candidate: Candidate) -> bool:
+        """Whether a candidate is about this call, and this mechanism has what it is about.
 
-        Lines of an operator that its definition calls, whose names have a dot, have what that operator has.
+        What another one adds is not given in its calls. Lines of an operator that its definition calls, whose names
+        have a dot, have what that operator has.
         """
+        if candidate.where is not None and not candidate.where.holds(self.facts):
+            return False
         known = self.mechanism.spoken
         return all("." in line or expression.uses <= known for line, expression in candidate.changes.items())
 

@@ -164,7 +164,7 @@ def _field_data(field: Field) -> dict[str, Any]:
 
 
 def _likeness_data(likeness: Likeness) -> dict[str, Any]:
-    first = likeness.causes[0]
+    last = likeness.causes[-1]
     return {
         "name": likeness.name,
         "causes": [{"name": cause.name, "says": cause.says} for cause in likeness.causes],
@@ -174,8 +174,8 @@ def _likeness_data(likeness: Likeness) -> dict[str, Any]:
         "runner_up": likeness.runner_up,
         "differs": likeness.differs,
         "changed": [asdict(one) for one in likeness.changed],
-        "convention": first.convention,
-        "word": first.word,
+        "convention": last.convention,
+        "word": last.word,
     }
 
 

@@ -25,8 +25,7 @@ def advice(witness: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
     likeness, fixed = witness["likeness"], witness.get("fixed")
     together = likeness is not None and len(likeness["causes"]) > 1
     if likeness and likeness["convention"] and not (together and fixed):
-        first = "if the first is intended" if together else "if intended"
-        return f"{first}, declare conventions={{{likeness['convention']!r}: {likeness['word']!r}}}; if not, fix it"
+        return _of_words([cause["name"] for cause in likeness["causes"]])
     if fixed:
         return _of_fixed(fixed["option"], fixed["value"], cell["operator"])
     if cell["law"] == "contract.precision":
@@ -46,6 +45,15 @@ def advice(witness: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
         law = "definition"
     further = "".join(f" --spec {shlex.quote(folder)}" for folder in witness.get("specs", ()))
     return f"attnspec explain {law if law.startswith('contract.') else cell['mechanism'] + '.' + law}{further}"
+
+
+def _of_words(causes: Sequence[str]) -> str:
+    """What to do about other words of conventions, alone or with a mistake."""
+    words = dict[str, str](name.split(" = ") for name in causes if re.fullmatch(r"\w+ = \w+", name))
+    stated, mistakes = f"declare conventions={words!r}", [name for name in causes if name.split(" = ")[0] not in words]
+    if mistakes:
+        return f"fix {mistakes[0]}; if {causes[-1]} is intended, {stated}"
+    return f"if {'both are ' if len(causes) > 1 else ''}intended, {stated}; if not, fix it"
 
 
 def _of_fixed(option: str, meant: Any, operator: str) -> str:

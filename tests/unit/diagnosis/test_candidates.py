@@ -76,7 +76,7 @@ def test_each_change_is_known_by_one_name(failed):
     [
         ("attention.no_scale", "no_scale"),
         ("grouping = block", "grouping = block"),
-        ("grouping = block and grouped_query.reversed_groups", "grouping = block and reversed_groups"),
+        ("grouped_query.reversed_groups and grouping = block", "reversed_groups and grouping = block"),
         ("softmax.base_two and softmax.last_lost", "base_two and last_lost"),
     ],
 )

@@ -59,7 +59,7 @@ def causal_in_long_calls(q, k, v):
 
 def test_a_mistake_is_named_by_another_word_of_a_convention_that_no_call_tells_without_it():
     found = likeness_of(adapted(always_causal, conventions={"grouping": "block"}), "attention")
-    assert "causal_alignment = top_left and attention.always_causal" == found.name
+    assert "attention.always_causal and causal_alignment = top_left" == found.name
     other = likeness_of(adapted(causal_in_long_calls, conventions={"grouping": "block"}), "attention")
     assert other is None or "always_causal" not in other.name or " where " in other.name
 

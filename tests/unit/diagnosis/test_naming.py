@@ -224,6 +224,17 @@ def test_a_mistake_is_known_in_the_code_of_others(fault, name, dtype):
     assert name == likeness_of(adapted(attention_of(**fault), dtypes=(dtype,)), "attention", dtype).name
 
 
+def test_codes_that_are_cut_off_are_named_though_an_error_of_rounding_costs_a_step():
+    """Where x / scale is 127, a division that gives a little less has the code 126, which no exact one has."""
+
+    def cut_off(x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        return (x / torch.where(scale == 0, 1.0, scale)).to(torch.int8), scale
+
+    found = likeness_of(adapted(cut_off, "quantize_blocks"), "quantize_blocks")
+    assert "quantize_blocks.towards_zero" == found.name
+
+
 @pytest.mark.parametrize(
     ("cut", "line"),
     [

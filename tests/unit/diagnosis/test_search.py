@@ -84,7 +84,7 @@ def test_a_mistake_is_found_that_has_kept_a_convention_from_being_identified():
     observed = [Observation(trial, trial.base, GRADE) for trial in (Trial(bench, sample) for sample in samples)]
     found = Search(bench, [*stock(bench)], [], [o for o in observed if o.answered()], GRADE, 0)
     assert [] == [*found.fitting()]
-    assert "empty_row = nans and attention.always_causal" in [pair.name for pair in found.worded()]
+    assert "attention.always_causal and empty_row = nans" in [pair.name for pair in found.worded()]
 
 
 def inverted(shift):
@@ -111,4 +111,4 @@ def test_a_mistake_is_found_by_one_or_two_words_where_all_that_it_is_seen_in_is_
     observed = [Observation(trial, trial.base, GRADE) for trial in (Trial(bench, sample) for sample in samples)]
     found = Search(bench, [*stock(bench)], [], [o for o in observed if o.answered()], GRADE, 0)
     assert [] == [*found.fitting()]
-    assert [f"{words} and causal_mask.complement"] == [pair.name for pair in found.worded()]
+    assert [f"causal_mask.complement and {words}"] == [pair.name for pair in found.worded()]

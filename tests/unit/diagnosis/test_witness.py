@@ -105,11 +105,11 @@ def test_a_law_is_shown_with_what_it_drew():
 
 
 def test_a_likeness_is_part_of_the_witness():
-    first, second = Cause("empty_row = nans", "NaN.", "empty_row", "nans"), Cause("softmax.base_two", "Powers of two.")
-    likeness = Likeness((first, second), 18, ("softmax.base_three",), runner_up="softmax.no_shift", differs=3)
+    mistake, word = Cause("softmax.base_two", "Powers of two."), Cause("empty_row = nans", "NaN.", "empty_row", "nans")
+    likeness = Likeness((mistake, word), 18, ("softmax.base_three",), runner_up="softmax.no_shift", differs=3)
     expected = {
-        "name": "empty_row = nans and softmax.base_two",
-        "causes": [{"name": "empty_row = nans", "says": "NaN."}, {"name": second.name, "says": second.says}],
+        "name": "softmax.base_two and empty_row = nans",
+        "causes": [{"name": mistake.name, "says": mistake.says}, {"name": "empty_row = nans", "says": "NaN."}],
         "agreed": 18,
         "others": ["softmax.base_three"],
         "by_laws": False,

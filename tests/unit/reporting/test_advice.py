@@ -6,6 +6,9 @@ from attnspec.reporting.advice import advice
 
 from .test_blocks import CELL, LIKENESS, WITNESS
 
+NANS = [{"name": "empty_row = nans", "says": "It returns NaN."}]
+TOP_LEFT = [{"name": "causal_alignment = top_left", "says": "The first query sees the first key."}]
+
 
 @pytest.mark.parametrize(
     ("witness", "cell", "says"),
@@ -41,9 +44,26 @@ from .test_blocks import CELL, LIKENESS, WITNESS
         ({}, {"verdict": "error"}, "if it is not supported, raise attnspec.Unsupported or declare limits; otherwise"),
         ({"unusual": {"scale": 0.5}}, {}, "if scale = 0.5 is not supported, raise attnspec.Unsupported or remove the"),
         (
-            {"likeness": {**LIKENESS, "convention": "empty_row", "word": "nans"}},
+            {"likeness": {**LIKENESS, "causes": NANS, "convention": "empty_row", "word": "nans"}},
             {},
             "if intended, declare conventions={'empty_row': 'nans'}; if not, fix it",
+        ),
+        (
+            {
+                "likeness": {
+                    **LIKENESS,
+                    "causes": [*LIKENESS["causes"], *NANS],
+                    "convention": "empty_row",
+                    "word": "nans",
+                }
+            },
+            {},
+            "fix softmax.base_two; if empty_row = nans is intended, declare conventions={'empty_row': 'nans'}",
+        ),
+        (
+            {"likeness": {**LIKENESS, "causes": [*TOP_LEFT, *NANS], "convention": "empty_row", "word": "nans"}},
+            {},
+            "if both are intended, declare conventions={'causal_alignment': 'top_left', 'empty_row': 'nans'}; if",
         ),
         (
             {"fixed": {"option": "causal", "value": True}, "likeness": LIKENESS},
