@@ -114,6 +114,8 @@ def indices(some: Truths, noun: str) -> str:
         if missing in (0, n - 1):
             return f"every {noun} but the {'first' if missing == 0 else 'last'}"
     if last - first == len(chosen) - 1:
+        if noun == "channel" and 2 * len(chosen) == n and 0 in (first, n - 1 - last):
+            return f"the {'second' if first else 'first'} half of the channels"
         if first == 0:
             return f"the first {len(chosen)} of {n} {plural(noun)}"
         return f"{plural(noun)} from {first} on" if last == n - 1 else f"{plural(noun)} {first} to {last}"

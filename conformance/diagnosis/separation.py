@@ -19,11 +19,12 @@ from ..judging.trial import Faulted, Trial
 from ..mechanisms.library import uncollected
 from ..mechanisms.mechanism import Law
 from ..numerics.grades import looser
+from .candidates import Candidate
 from .conditions import CHOICES, EVERYWHERE, EXCEPTION, MOST, Condition, Fit, fitting, literals, ordered
 from .facts import Facts
 from .likeness import Likeness, Nearest
 from .maps import place_of
-from .observations import Observation
+from .observations import Observation, Stance
 from .parting import Parting, Point, point_of
 from .steering import EXPLAINED_ENTRIES, as_case, roomy
 from .weights import bounded
@@ -104,7 +105,7 @@ def separated(
         return None
     search = Separation(bench, law, kind, result, points, seed, deadline, times)
     search.seconds = min(search.seconds, max(left, times * LEAST_SECONDS))
-    candidate = likeness.candidate if isinstance(likeness, Likeness) else None
+    candidate = search.like = likeness.candidate if isinstance(likeness, Likeness) else None
     search.needed = candidate.where if candidate is not None and candidate.where is not None else EVERYWHERE
     with uncollected():
         return search.when()
@@ -139,6 +140,8 @@ class Separation(Parting):
         self.law, self.kind, self.grades = law, kind, result.grades
         self.needed = EVERYWHERE
         """A condition without which the subject is known to be right."""
+        self.like: Candidate | None = None
+        """What the subject is like."""
 
     def when(self) -> When | None:
         """The condition that stands, or the last one that was found before the budget was spent."""
@@ -230,12 +233,12 @@ class Separation(Parting):
         for name, given in point.facts.given.items():
             if given and name not in point.moot and all(facts.given.get(name) for facts in wrong):
                 point.moot.add(name)
-                if self.idle(point.sample, name):
+                if self.idle(point.sample, name) or self.hidden(point.sample, name):
                     point.plain = replace(point.plain, given={**point.plain.given, name: False})
         for name, x in point.facts.options.items():
             if x is not None and name not in point.moot and all(f.options.get(name) is not None for f in wrong):
                 point.moot.add(name)
-                if self.idle(point.sample, name):
+                if self.idle(point.sample, name) or self.hidden(point.sample, name):
                     point.plain = replace(point.plain, options={**point.plain.options, name: None})
 
     def idle(self, sample: Sample, name: str) -> bool:
@@ -254,6 +257,19 @@ class Separation(Parting):
                 )
         except (Declined, Faulted, SpecError, ValueError, TypeError):
             return False
+
+    def hidden(self, sample: Sample, name: str) -> bool:
+        """Whether a right case does not show the mistake of a line that reads an option or input, for its numbers."""
+        m = sample.mechanism
+        if self.like is None or self.like.where is not None or m is not self.bench.mechanism:
+            return False
+        read = {x for line in self.like.changes.keys() & m.definition.keys() for x in m.definition[line].uses}
+        if name not in read:
+            return False
+        trial = Trial(self.bench, sample)
+        observation = Observation(trial, trial.base, self.grades[0])
+        with np.errstate(all="ignore"):
+            return observation.answered() and observation.stance(self.like) is not Stance.DIFFERS
 
     # Places
 

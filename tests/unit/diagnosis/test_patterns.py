@@ -43,6 +43,19 @@ def test_indices_of_several_axes():
 
 
 @pytest.mark.parametrize(
+    ("noun", "start", "stop", "words"),
+    [
+        ("channel", 0, 4, "the first half of the channels"),
+        ("channel", 4, 8, "the second half of the channels"),
+        ("channel", 3, 7, "channels 3 to 6"),
+        ("key", 4, 8, "keys from 4 on"),
+    ],
+)
+def test_channels_have_halves(noun, start, stop, words):
+    assert words == in_words((np.arange(8) >= start) & (np.arange(8) < stop), [noun])
+
+
+@pytest.mark.parametrize(
     ("plane", "words"),
     [
         (COLUMN == ROW, "key = query"),

@@ -11,6 +11,7 @@ from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.answered import observed
 from attnspec.diagnosis.conditions import Condition, Fit, Literal
 from attnspec.diagnosis.facts import Facts
+from attnspec.diagnosis.naming import diagnose
 from attnspec.diagnosis.parting import Point
 from attnspec.diagnosis.phrases import counted, where
 from attnspec.diagnosis.separation import Separation, separated
@@ -40,7 +41,7 @@ def kernel(change, dtypes):
         o |= {"factor": 1.0, **change({**o, "q": q, "k": k, "v": v})}
         k, v = (x.float().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
         s = q.float() @ k.mT * (q.shape[-1] ** -0.5 if o["scale"] is None else o["scale"])
-        s = s if softcap is None else softcap * torch.tanh(s / softcap)
+        s = s if o["softcap"] is None else o["softcap"] * torch.tanh(s / o["softcap"])
         s = s if bias is None else s + bias.float()
         row, column = torch.arange(s.shape[-2])[:, None] + s.shape[-1] - s.shape[-2], torch.arange(s.shape[-1])
         seen = torch.ones(s.shape[-2:], dtype=torch.bool)
@@ -59,12 +60,13 @@ def doubled(condition):
     return lambda o: {"factor": 2.0} if condition(o) else {}
 
 
-def found(change, mechanism="attention", dtypes=("float32",), dtype=None, **more):
+def found(change, mechanism="attention", dtypes=("float32",), dtype=None, *, named=False, **more):
     one = kernel(change, dtypes)
     result = run(Request(one, library()[mechanism], dtype or dtypes[0], PROFILES["quick"], laws={"definition"}))
     failure = next(cell.failure for cell in result.cells if cell.bad)
     observations = observed(result.bench, failure, 0)
-    return separated(result.bench, failure, result, 0, observations=observations, **more)
+    likeness = diagnose(result.bench, failure, 0) if named else None
+    return separated(result.bench, failure, result, 0, observations=observations, likeness=likeness, **more)
 
 
 FAULTS = {
@@ -181,6 +183,16 @@ def test_where_wrong_and_right_lie_without_order_nothing_is_said():
 def test_an_option_that_makes_no_difference_on_a_right_case_does_not_stand_against_a_condition():
     when = found(lambda o: {"causal": False}, "causal_mask")
     assert ("causal = True", when.inside) == (where(when.condition), when.wrong)
+
+
+def test_a_right_case_that_hides_the_mistake_of_an_option_does_not_stand_against_its_condition(monkeypatch):
+    """A high cap that is ignored does not show in bfloat16 where scores are small, or outputs are averages of many."""
+    searches = []
+    monkeypatch.setattr(Separation, "told", lambda search, fit, tested: searches.append(search))
+    found(lambda o: {"softcap": None}, dtypes=("bfloat16",), named=True)
+    hiding = [p for p in searches[0].points if not p.wrong and p.facts.options["softcap"] is not None]
+    assert len(hiding) > 3
+    assert all(p.plain.options["softcap"] is None for p in hiding)
 
 
 def point(key, *, wrong, mask, k_len):
