@@ -13,7 +13,7 @@ from ..subjects.forms import Form
 
 
 def candidates(operator: Mechanism, form: Form | None = None) -> list[str]:
-    """The layouts in which the same arrays are passed as by a form, each with all of its axes.
+    """The layouts in which the same arrays are passed as by a form, each with all of its axes; results may be folded.
 
     Several arrays in one may have folded axes of which a function is told the lengths but for one.
     """
@@ -22,7 +22,7 @@ def candidates(operator: Mechanism, form: Form | None = None) -> list[str]:
         told = form.told | following(operator, form.told).keys()
         alike = [x for x in found if x.stacks == form.layout.stacks and not single_sizes(conditions(x, letters))]
         return [x.name for x in alike if all(told & {letters[y] for y in fold} for fold in _folds(x, operator))]
-    return [x.name for x in found if not x.stacks and not x.folds and not conditions(x, letters)]
+    return [x.name for x in found if not x.stacks and not _folds(x, operator) and not conditions(x, letters)]
 
 
 def narrow(operator: Mechanism, form: Form) -> dict[str, list[str]]:
@@ -35,7 +35,7 @@ def narrow(operator: Mechanism, form: Form) -> dict[str, list[str]]:
     alike = (x for x in found if x.stacks == form.layout.stacks)
     known = [x for x in alike if all(told & {letters[y] for y in fold} for fold in _folds(x, operator))]
     single = {x.name: single_sizes(conditions(x, letters)) for x in known}
-    fits = (x.name for x in known if (single[x.name] or x.folds) and form.spread.isdisjoint(single[x.name]))
+    fits = (x.name for x in known if (single[x.name] or _folds(x, operator)) and form.spread.isdisjoint(single[x.name]))
     return {name: single[name] for name in fits}
 
 

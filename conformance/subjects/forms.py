@@ -234,12 +234,14 @@ class Form:
         return {**self.mechanism.defaults, **given, **self.sizes_of(call)}
 
     def in_words(self) -> str:
-        """The axes of the first array that is not as in the definition, such as `[batch, length, heads, dim]`."""
+        """The axes of the first array that is not as in the definition, with those of an input before a result's."""
         m = self.mechanism
         sizes = sizes_of_letters(next(iter(m.layouts.values())), m.shapes)
         first = next((name for name in m.required if name in self.layout.patterns), m.required[0])
         whole = next((stack for stack, parts in self.layout.stacks.items() if first in parts), "")
         axes = axes_in_words(self.layout, first, {**sizes, "_": str(len(self.layout.stacks.get(whole, "_")))})
+        if m.outputs[0] in self.layout.patterns and self.layout.patterns.keys().isdisjoint(m.inputs):
+            return f"{axes} and returns {axes_in_words(self.layout, m.outputs[0], sizes)}"
         return axes if first == m.required[0] and not whole else f"{whole or first} as {axes}"
 
     def translated(self, arrays: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Functions of several arrays in one, queries, keys and values or pages of both, right and wrong ones."""
+"""Functions of several arrays in one, and functions that return other axes than they take, right and wrong ones."""
 
 import itertools
 import math
@@ -105,13 +105,61 @@ def decode_tokens_but_the_last(q, k_cache, v_cache, kv_indptr, kv_indices):
     return torch.stack([decoded(row, keys[own], values[own]) for row, own in zip(q, tokens, strict=True)])
 
 
+def eager_attention(q, k, v, mask=None, scale=None):
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    weights = (scores if mask is None else scores + mask).float().softmax(-1).to(q.dtype)
+    return (weights @ v).transpose(1, 2).contiguous()
+
+
+def eager_attention_of_groups(query, key, value, attention_mask=None, scaling=None):
+    key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], 1) for x in (key, value))
+    return eager_attention(query, key, value, attention_mask, scaling)
+
+
+def eager_attention_with_weights(q, k, v):
+    weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)
+    return (weights @ v).transpose(1, 2).contiguous(), weights
+
+
+def eager_attention_of_rows(q, k, v):
+    return eager_attention(q, k, v).flatten(2)
+
+
+def eager_attention_without_scale(q, k, v):
+    return eager_attention(q, k, v, scale=1.0)
+
+
+def eager_attention_of_the_next_keys(q, k, v):
+    return eager_attention(q, k, v.roll(1, 2))
+
+
+def eager_attention_of_weights_by_keys(q, k, v):
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    return (scores.softmax(-2) @ v).transpose(1, 2), scores.softmax(-1)
+
+
+def eager_attention_viewed(q, k, v):
+    return attend(q, k, v).contiguous().view(q.shape[0], q.shape[2], q.shape[1], v.shape[-1])
+
+
+def attention_that_stays_turned(q, k, v):
+    return attend(*heads_first(q, k, v))  # by whose first lines lengths come before heads
+
+
+def eager_attention_of_turned_rows(q, k, v):
+    return attend(q, k, v).transpose(1, 2).transpose(2, 3).flatten(2)
+
+
 RIGHT = (
     attention, attention_of_rows, attention_of_a_stack, causal_self_attention, attention_of_heads_in_turn,
     cross_attention, paged_decode, paged_decode_of_pools, decode_attention, decode_tokens_of_pages,
+    eager_attention, eager_attention_of_groups, eager_attention_with_weights, eager_attention_of_rows,
 )  # fmt: skip
 WRONG = (
     attention_of_swapped_keys, attention_scaled_by_the_model, attention_of_mixed_heads, paged_decode_of_whole_pages,
     paged_decode_of_swapped_keys, decode_attention_of_the_next_values, decode_tokens_but_the_last,
+    eager_attention_without_scale, eager_attention_of_the_next_keys, eager_attention_of_weights_by_keys,
+    eager_attention_viewed, attention_that_stays_turned, eager_attention_of_turned_rows,
 )  # fmt: skip
 
 

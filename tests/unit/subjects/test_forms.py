@@ -63,6 +63,7 @@ def test_a_result_of_another_shape_is_told_in_the_layout_of_the_function():
     ("operator", "layout", "words"),
     [
         ("attention", "bshd", "[batch, length, heads, dim]"),
+        ("attention", "bhsd_bshd", "[batch, heads, length, dim] and returns [batch, length, heads, dim]"),
         ("attention", "qkv", "qkv as [batch, length, 3, heads, dim]"),
         ("paged_attention", "hnd", "key_pages as [pages, heads, page_size, dim]"),
     ],
