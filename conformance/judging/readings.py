@@ -130,6 +130,9 @@ def _one_of(
     choices = [each for each in further if each[0].is_choice]
     if choices and some is not None and (some == first or some in choices):
         some = _closest(subject, before, [*own, *choices], some, device)
+    written = [each for each in further if each[0].in_place and some is not None and each != some]
+    if written and not any(way.in_place for way in some or ()) and _changes(subject, device):
+        some = _first_right(subject, before, written, alike, device) or some
     how = "as first calls show"
     if some is None:
         some, how = _nearest(subject, before, [*own, *further], alike[0].shown, device), "as most first calls show"

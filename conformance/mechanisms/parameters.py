@@ -233,7 +233,7 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
             yield SpecError(f"conventions: {m.name} has no convention {name!r} with the word {word!r}", place)
     for names, text in one.parameters.items():
         how, texts = kind_and_texts(text)
-        if how == "in_place" and texts[1:] and texts[1] not in m.outputs:
+        if how == "in_place" and texts[1:] and texts[1] not in (*m.outputs, *one.returns):
             yield SpecError(f"parameters.{names[0]}: {m.name} has no output {texts[1]!r}", place)
         if how not in READ:
             yield SpecError(f"parameters.{names[0]}: what is read is computed or text, and not {text!r}", place)

@@ -1,8 +1,8 @@
 """Interfaces on one line: `OPERATOR(parameter=what to pass, ...)`, as in `attention(sm_scale=scale)`.
 
 What a parameter is passed is written as in the files of known interfaces: an array, an expression, `{out: lse}`,
-`{in_place: cache, as: keys}`, `{dtype: out}`, or several as `[a, b]`. What holds of every call may follow, as in
-`attention(n=q_len) requires(k_len == q_len)`, and so may options of one value and dtypes:
+`{in_place: cache, as: keys}`, `{text: silu, where: silu}`, `{dtype: out}`, or several as `[a, b]`. What holds of every
+call may follow, as in `attention(n=q_len) requires(k_len == q_len)`, and so may options of one value and dtypes:
 `rotary(cos=..., sin=...) fixed(interleaved=true) dtypes(cos=float32)`.
 What a function returns in place of the outputs is named, and what each output is assembled from:
 `moe_routing(router_logits=logits) returns(weight, ids) outputs(weights=sum(...))`.
@@ -20,6 +20,7 @@ from ..errors import UsageError
 _HEAD = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*(\S.*?)\s*", re.DOTALL)
 _KIND = re.compile(r"\{\s*(\w+)\s*:\s*(.*?)\s*\}", re.DOTALL)
+_WHERE = re.compile(r"(.*?)\s*,\s*where\s*:\s*(.*)", re.DOTALL)
 _AS = re.compile(r"(.*?)\s*,\s*as\s*:\s*(\w+)", re.DOTALL)
 KINDS = ("out", "in_place", "room", "text", "complex", "left", "dtype")
 OPEN, CLOSED = "([{", ")]}"
@@ -121,6 +122,8 @@ def kind_and_texts(text: str, label: str = "") -> tuple[str, tuple[str, ...]]:
             raise UsageError(f"{label}{{{kind[1]}: ...}} is none of {', '.join(KINDS)}")
         if kind[1] == "in_place" and (both := _AS.fullmatch(kind[2])):
             return kind[1], (both[1], both[2])
+        if kind[1] == "text" and (both := _WHERE.fullmatch(kind[2])):
+            return kind[1], (both[1], both[2])
         return kind[1], _between(kind[2]) if kind[1] == "complex" else (kind[2],)
     if text.startswith("[") and text.endswith("]"):
         return "tuple", _between(text)
@@ -130,7 +133,7 @@ def kind_and_texts(text: str, label: str = "") -> tuple[str, tuple[str, ...]]:
 def expressions_in(text: str) -> tuple[str, ...]:
     """The expressions in what is said of a parameter: all but text, a dtype, and what a changed array becomes."""
     how, texts = kind_and_texts(text)
-    return () if how in ("text", "dtype") else texts[:1] if how == "in_place" else texts
+    return {"dtype": (), "text": texts[1:], "in_place": texts[:1]}.get(how, texts)
 
 
 def _between(text: str) -> tuple[str, ...]:

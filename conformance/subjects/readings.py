@@ -38,8 +38,8 @@ class Way:
     """Whether a parameter has no default."""
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Options of one value, each with that value."""
-    paired: bool = False
-    """Whether a parameter is a pair by default, which says what it is."""
+    usual: bool = False
+    """Whether a parameter is a pair by default, or the text that it is passed, which says what it is."""
 
     @property
     def kind(self) -> str:
@@ -95,14 +95,23 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         pairs = {name: x.default for name, x in parameters.items() if name in own and isinstance(x.default, tuple)}
         if any(_is_open(own[name]) != (None in default) for name, default in pairs.items()):
             continue
+        spoken = any(
+            parameters[name].default in kind_and_texts(text)[1] for name, text in own.items() if _is_text(text)
+        )
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
         texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
         shown = _shown(texts.values(), mechanism) | reading.shown
         fixed = _fixed(reading, given_by(adapter.function, mechanism, texts))
         some = bool(own or reading.returns or not reading.fixed)
-        found += [Way(reading, texts, shown, bool(wanting), each, bool(pairs)) for each in fixed if some or each]
+        found += [
+            Way(reading, texts, shown, bool(wanting), each, bool(pairs) or spoken) for each in fixed if some or each
+        ]
     said = {name for way in found if way.reading.named for name in way.fixed}
     return [way for way in found if way.reading.named or way.parameters or not {*way.fixed} & said]
+
+
+def _is_text(text: str) -> bool:
+    return kind_and_texts(text)[0] == "text"
 
 
 def _is_open(text: str) -> bool | None:
@@ -130,7 +139,7 @@ def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         one = way.reading
         if any({*way.parameters} & {*other.parameters} for other in found):
             continue  # which are read already
-        if one.named or one.lacking or one.usual or one.certain or way.paired or {*way.parameters} & asked:
+        if one.named or one.lacking or one.usual or one.certain or way.usual or {*way.parameters} & asked:
             found.append(way)
             asked -= {*way.parameters}
     return found

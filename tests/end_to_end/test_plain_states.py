@@ -142,6 +142,63 @@ def causal_conv1d_without_its_state(x, weight, bias=None, initial_state=None, ou
     return causal_conv1d(x, weight, bias, None, output_final_state)
 
 
+def convolved_step(x, state, weight, bias=None, activation=None):
+    """The output of one token [batch, channels], and what was seen of it, of as many columns as there are weights."""
+    seen = torch.cat([state[..., 1:].to(x.dtype), x[..., None]], -1)
+    y = (seen * weight).sum(-1) + (0 if bias is None else bias)
+    return F.silu(y) if activation in ("silu", "swish") else y, seen
+
+
+def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None):
+    y, seen = convolved_step(x, conv_state, weight, bias, activation)
+    conv_state.copy_(seen)
+    return y
+
+
+def causal_conv1d_update_of_silu(x, conv_state, weight, bias=None, activation="silu"):
+    return causal_conv1d_update(x, conv_state, weight, bias, activation)
+
+
+def causal_conv1d_update_of_a_function(x, conv_state, weight, bias=None, activation=None):
+    y = causal_conv1d_update(x, conv_state, weight, bias)
+    return y if activation is None else activation(y)
+
+
+def causal_conv1d_step(x, conv_state, weight, bias=None):
+    return convolved_step(x, conv_state, weight, bias)
+
+
+def causal_conv1d_in_place(x, cache, weight, bias=None):
+    y, s = causal_conv1d(x, weight, bias, cache, True)
+    cache.copy_(s)
+    return y
+
+
+def causal_conv1d_update_of_the_last_state(x, conv_state, weight, bias=None, activation=None):
+    y = causal_conv1d_update(x, conv_state, weight, bias, activation)
+    conv_state[..., -1] = 0
+    return y
+
+
+def causal_conv1d_update_of_silu_twice(x, conv_state, weight, bias=None, activation="silu"):
+    y = causal_conv1d_update(x, conv_state, weight, bias, activation)
+    return y if activation is None else F.silu(y)
+
+
+def causal_conv1d_step_of_no_state(x, conv_state, weight, bias=None):
+    return convolved_step(x, 0 * conv_state, weight, bias)
+
+
+def causal_conv1d_in_place_one_token_late(x, cache, weight, bias=None):
+    y, s = causal_conv1d(x, weight, bias, cache, True)
+    cache.copy_(s.roll(1, -1))
+    return y
+
+
+def linear_attention_by_values_of_a_state(q, k, v, state):
+    return linear_attention_by_values(q, k, v, state)
+
+
 RIGHT = [
     linear_attention,
     linear_attention_by_values,
@@ -153,6 +210,14 @@ RIGHT = [
     ssd,
     causal_conv1d,
     causal_conv1d_of_as_many_columns,
+    causal_conv1d_in_place,
+    linear_attention_by_values_of_a_state,
+]
+OF_ONE_TOKEN = [
+    causal_conv1d_update,
+    causal_conv1d_update_of_silu,
+    causal_conv1d_update_of_a_function,
+    causal_conv1d_step,
 ]
 WRONG = [
     linear_attention_without_its_state,
@@ -164,6 +229,10 @@ WRONG = [
     retention_of_a_state_that_lasts,
     ssd_without_its_state,
     causal_conv1d_without_its_state,
+    causal_conv1d_update_of_the_last_state,
+    causal_conv1d_update_of_silu_twice,
+    causal_conv1d_step_of_no_state,
+    causal_conv1d_in_place_one_token_late,
 ]
 
 
@@ -173,4 +242,5 @@ def is_tested_with_its_state(function, report):
 
 
 test_a_right_function_conforms_with_its_state = conforming(RIGHT, is_tested_with_its_state)
+test_a_right_function_of_one_token_conforms = conforming(OF_ONE_TOKEN)
 test_a_wrong_function_does_not = refuted(WRONG)

@@ -1,9 +1,16 @@
 """How functions read parameters is data, and what is wrong with it is told with its place."""
 
+import numpy as np
 import pytest
 
+from attnspec.cases.drawing import seed_of
+from attnspec.cases.samples import Case, Sample
+from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.parameters import called, called_so, described, faults, namesakes, readings, words
+from attnspec.mechanisms.stated import expressions_in
+from attnspec.numerics import budget
+from attnspec.subjects.passing import compiled, plain_value
 
 
 def test_the_shipped_files_have_no_fault():
@@ -90,3 +97,19 @@ def test_a_wrong_file_is_told_with_its_place(tmp_path, text, says):
     found = [str(fault) for fault in faults(library(), tmp_path)]
     assert len(found) == 1
     assert says in found[0]
+
+
+def known_in(mechanism):
+    """What is known of a case that has no optional input and no option."""
+    own = {name: x for name, x in mechanism.defaults.items() if name in mechanism.takes}
+    case = Case(mechanism.name, "lacking", seed_of(0, "lacking"), own)
+    return Frame(mechanism, {**mechanism.defaults, **Sample(mechanism, case, "float32").values})
+
+
+@pytest.mark.parametrize("operator", [name for name in described() if not library()[name].gradient_of])
+def test_what_a_function_asks_for_that_a_call_may_lack_can_be_passed(operator):
+    mechanism = library()[operator]
+    lacking = [text for one in readings(mechanism) if one.absent for text in one.parameters.values()]
+    for part in (part for text in lacking for part in expressions_in(text)):
+        with np.errstate(all="ignore"), budget.metered():
+            assert plain_value(compiled(mechanism, part)(known_in(mechanism))) is not None, part

@@ -38,6 +38,7 @@ def test_what_is_returned_and_assembled_may_follow():
         ("[window_left, max(1, 2)]", ("tuple", ("window_left", "max(1, 2)"))),
         ("{out: lse}", ("out", ("lse",))),
         ("{text: NHD}", ("text", ("NHD",))),
+        ("{text: silu, where: silu}", ("text", ("silu", "silu"))),
     ],
 )
 def test_a_parameter_is_passed_an_expression_a_tuple_text_or_room_for_an_output(text, read):
