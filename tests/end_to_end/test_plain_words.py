@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 
 from .test_plain_functions import conforming, refuted
 
@@ -208,6 +209,32 @@ def min_p_mask_of_the_first_share(logits, min_p):
     return min_p_mask(logits, min_p[:1] / 2 + 0 * min_p)
 
 
+def smoothed(logits, target, smoothing, even=torch.mean):
+    log_p = F.log_softmax(logits, -1)
+    likelihood = -log_p.gather(-1, target[:, None])[:, 0]
+    return (1 - smoothing) * likelihood - smoothing * even(log_p, -1)
+
+
+def label_smoothing_loss(logits, target, smoothing):
+    return smoothed(logits, target, smoothing).mean()
+
+
+def label_smoothing_cross_entropy(pred, target, eps=0.1):
+    return smoothed(pred, target, eps).mean()
+
+
+def label_smoothing_loss_of_others(logits, target, smoothing):
+    return smoothed(logits, target, smoothing * logits.shape[-1] / max(logits.shape[-1] - 1, 1)).mean()
+
+
+def label_smoothing_loss_of_sums(logits, target, smoothing):
+    return smoothed(logits, target, smoothing, torch.sum).mean()
+
+
+def label_smoothing_loss_on_top(logits, target, smoothing):
+    return (smoothed(logits, target, smoothing) + smoothing * smoothed(logits, target, 0)).mean()
+
+
 RIGHT = {
     selective_log_softmax: "cross_entropy",
     token_log_probs: "cross_entropy",
@@ -226,13 +253,16 @@ RIGHT = {
     apply_top_k_only: "filter_rows",
     apply_min_p: "min_p_filter",
     min_p_mask: "min_p_filter",
+    label_smoothing_loss: "cross_entropy",
+    label_smoothing_cross_entropy: "cross_entropy",
 }
 WRONG = (
     selective_log_softmax_of_two, token_log_probs_of_the_next, tvd_loss_of_squares, jsd_loss_of_half,
     rwkv6_recurrent_without_bonus, moe_forward_of_first_choices, attention_combine_evenly,
     get_slopes_of_powers, filter_logits_of_one_more, apply_rotary_embedding_turned_back, group_norm_of_one_group,
     naive_log_linear_attn_of_one_level, apply_top_k_only_of_one_row, apply_rope_with_both_signs,
-    min_p_logits_of_the_chance_itself, min_p_mask_of_the_first_share,
+    min_p_logits_of_the_chance_itself, min_p_mask_of_the_first_share, label_smoothing_loss_of_others,
+    label_smoothing_loss_of_sums, label_smoothing_loss_on_top,
 )  # fmt: skip
 
 
