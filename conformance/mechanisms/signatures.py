@@ -147,9 +147,13 @@ class Signature:
 
         What writes to what it is passed is known by its own name alone.
         """
-        names, own = (self.name, *self.also), stem(function)
-        alike = "_" in own and not self.writes and own in map(stem, names)
-        return alike or function.rpartition(".")[2] in names
+        names = (self.name, *self.also)
+        return (not self.writes and self.is_like(function)) or function.rpartition(".")[2] in names
+
+    def is_like(self, function: str) -> bool:
+        """Whether the name of a function says the same as its own."""
+        own = stem(function)
+        return "_" in own and own in map(stem, (self.name, *self.also))
 
     def serves(self, operator: str | None) -> bool:
         """Whether a function may be taken for it where this operator is asked for, or none."""
@@ -203,20 +207,8 @@ def _stated(like: str, label: str) -> Signature:
     line = stated(like, label)
     found = {parameter: kind_and_texts(text, label) for parameter, text in line.parameters.items()}
     parameters = {parameter: Passed(how, texts) for parameter, (how, texts) in found.items()}  # type: ignore[arg-type]
-    return Signature(
-        name=like,
-        also=(),
-        operator=line.operator,
-        layout="",
-        arrays={},
-        parameters=parameters,
-        requires=line.requires,
-        dtypes=line.dtypes,
-        returns=line.returns,
-        fixed=line.fixed,
-        outputs=line.outputs,
-        conventions=line.conventions,
-    )
+    said = {name: getattr(line, name) for name in ("requires", "dtypes", "returns", "fixed", "outputs", "conventions")}
+    return Signature(like, (), line.operator, layout="", arrays={}, parameters=parameters, **said)
 
 
 def fitting(
@@ -245,9 +237,10 @@ def fitting(
         and admitted(one)  # which may have to read its operator
     ]
     found = [one for one in fits if one.serves(operator)] or [one for one in fits if one.is_called(function)]
-    named = [one for one in found if function in (one.name, *one.also)] or [
-        one for one in found if one.is_called(function)
-    ]
+    named = [one for one in found if function in (one.name, *one.also)]
+    named = (
+        named or [one for one in found if one.is_called(function)] or [one for one in found if one.is_like(function)]
+    )
     shares = {one.name: _share(one, taken, beyond(one)) for one in named or found}
     known = {one.name: sum(name in one.parameters for name in taken) if named else 0 for one in named or found}
     ranks = {name: (share, known[name]) for name, share in shares.items()}

@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 
 from .test_plain_functions import conforming, refuted
 
@@ -70,6 +71,38 @@ def grpo_loss_without_clipping(logp, old_logp, advantages, mask, epsilon=0.2):
     return (clipped(logp, old_logp, advantages, math.inf) * mask).sum() / mask.sum()
 
 
+def torch_moe(a, w1, w2, score, topk, expert_map):
+    weights, ids = torch.topk(score.float().softmax(-1), topk)
+    ids = ids if expert_map is None else expert_map[ids]
+    out = torch.zeros_like(a)
+    for expert in range(w1.shape[0]):
+        tokens, places = (ids == expert).nonzero(as_tuple=True)
+        gate, up = (a[tokens] @ w1[expert].T).chunk(2, -1)
+        out.index_add_(0, tokens, F.silu(gate) * up @ w2[expert].T * weights[tokens, places, None].to(a.dtype))
+    return out
+
+
+def torch_moe_of_the_worst(a, w1, w2, score, topk, expert_map):
+    return torch_moe(a, w1, w2, -score, topk, expert_map)
+
+
+def selective_state_update_ref(state, x, dt, A, B, C, D=None, z=None, dt_bias=None, dt_softplus=False):
+    dt = dt if dt_bias is None else dt + dt_bias
+    dt = F.softplus(dt) if dt_softplus else dt
+    state.copy_(state * (dt[..., None] * A).exp() + (dt * x)[..., None] * B[:, None])
+    out = (state * C[:, None]).sum(-1) + (0 if D is None else D * x)
+    return out if z is None else out * F.silu(z)
+
+
+def torch_selective_state_update(state, x, dt, A, B, C, D=None, z=None, dt_bias=None, dt_softplus=False):
+    state = state.clone()
+    return selective_state_update_ref(state, x, dt, A, B, C, D, z, dt_bias, dt_softplus), state
+
+
+def naive_selective_state_update(state, x, dt, A, B, C, D=None, z=None, dt_bias=None, dt_softplus=False):
+    return selective_state_update_ref(state.clone(), x, dt, A, B, C, D, z, dt_bias, dt_softplus)  # and lost
+
+
 class Core(torch.nn.Module):
     """Causal attention without weights, by three arrays."""
 
@@ -77,10 +110,14 @@ class Core(torch.nn.Module):
         return causal_self_attention(query, key, value)
 
 
-RIGHT = (apply_rotary_emb_torch, multi_head_attention_solve, causal_self_attention, grpo_loss, Core)
+RIGHT = (
+    apply_rotary_emb_torch, multi_head_attention_solve, causal_self_attention, grpo_loss, Core, torch_moe,
+    selective_state_update_ref, torch_selective_state_update,
+)  # fmt: skip
 WRONG = (
     apply_rotary_emb_turned_back, multi_head_attention_of_the_model, causal_self_attention_of_the_next,
     causal_attention_of_short_prefixes, grpo_loss_of_all_tokens, grpo_loss_without_clipping,
+    torch_moe_of_the_worst, naive_selective_state_update,
 )  # fmt: skip
 
 

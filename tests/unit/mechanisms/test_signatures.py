@@ -78,6 +78,15 @@ def test_a_function_fits_one_interface_or_none(function, taken, like):
     assert like == (found.name if found else "")
 
 
+@pytest.mark.parametrize("function", ["selective_state_update_ref", "mine"])
+def test_what_writes_to_what_it_is_passed_is_known_by_a_name_that_says_the_same(function):
+    named, taken = function != "mine", ["state", "x", "dt", "A", "B", "C"]
+    found = fitting(function, [*taken, "D", "z"], taken, None)
+    assert ("selective_state_update" if named else "") == (found.name if found else "")
+    one = signatures()["selective_state_update"]
+    assert (named, False) == (one.is_like(function), one.is_called(function))
+
+
 def test_what_further_mechanisms_add_does_not_count_for_how_well_an_interface_fits():
     one, m = signatures()["flash_attn_varlen_func"], library()["packed_attention"]
     codes = {"q_descale", "k_descale", "v_descale"}
