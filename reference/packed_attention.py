@@ -71,7 +71,7 @@ def packed_attention(
             window_right=window_right,
             softcap=softcap,
             causal_alignment=causal_alignment,
-            empty_row=empty_row,
+            empty_row=("nans" if m else "zeros") if empty_row == "hidden_nans" else empty_row,
             grouping=grouping,
             lse_base=lse_base,
         )

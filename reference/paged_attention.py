@@ -73,7 +73,7 @@ def paged_attention(
             mask=(seen if mask is None else seen & mask[b, :, :count])[None, None],
             scale=scale,
             softcap=softcap,
-            empty_row=empty_row,
+            empty_row=("nans" if count else "zeros") if empty_row == "hidden_nans" else empty_row,
             grouping=grouping,
             lse_base=lse_base,
         )
