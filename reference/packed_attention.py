@@ -127,7 +127,7 @@ def packed_attention_gradient(
             window_right=window_right,
             softcap=softcap,
             causal_alignment=causal_alignment,
-            empty_row=empty_row,
+            empty_row=("nans" if m else "zeros") if empty_row == "hidden_nans" else empty_row,
             grouping=grouping,
         )
         for name, rows in (("d_q", queries), ("d_k", keys), ("d_v", keys)):

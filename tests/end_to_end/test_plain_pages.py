@@ -77,6 +77,50 @@ def flash_attn_paged_of_the_first_item(q, k_cache, v_cache, cu_seqlens_q, sequse
     return flash_attn_paged(q, k_cache, v_cache, cu_seqlens_q, seqused_k.clamp(max=most), block_table, causal=True)
 
 
+def seen_naively(q, k, v, causal=True):
+    """What queries see of keys, of which they are the last: NaN where all are hidden, and zero where there is none."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = torch.einsum("qhd,khd->hqk", q * q.shape[-1] ** -0.5, k).float()
+    hidden = torch.ones(scores.shape[1:]).triu(len(k) - len(q) + 1 if causal else len(k)).bool()
+    return torch.einsum("hqk,khd->qhd", scores.masked_fill(hidden, -torch.inf).softmax(-1).to(v.dtype), v)
+
+
+def ref_paged_attn(query, key_cache, value_cache, query_lens, kv_lens, block_tables, seen=seen_naively):
+    rows, out = query.split([int(n) for n in query_lens]), []
+    for item, (q, count) in enumerate(zip(rows, map(int, kv_lens), strict=True)):
+        pages = block_tables[item, : -(-count // key_cache.shape[1])]
+        out.append(seen(q, *(tokens_of(cache, pages, count) for cache in (key_cache, value_cache))))
+    return torch.cat(out)
+
+
+def ref_paged_attn_of_lost_items(query, key_cache, value_cache, query_lens, kv_lens, block_tables):
+    def seen(q, k, v):
+        return attend(q, k, v) if len(k) else torch.nan * attend(q, k, v)
+
+    return ref_paged_attn(query, key_cache, value_cache, query_lens, kv_lens, block_tables, seen)
+
+
+def ref_paged_attn_of_lost_rows(query, key_cache, value_cache, query_lens, kv_lens, block_tables):
+    def seen(q, k, v):
+        return seen_naively(q, k, v) if len(k) != 1 else torch.nan * attend(q, k, v)
+
+    return ref_paged_attn(query, key_cache, value_cache, query_lens, kv_lens, block_tables, seen)
+
+
+def varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal=False):
+    bounds = (itertools.pairwise(each.tolist()) for each in (cu_seqlens_q, cu_seqlens_k))
+    items = [seen_naively(q[a:b], k[c:d], v[c:d], causal) for (a, b), (c, d) in zip(*bounds, strict=True)]
+    return torch.cat([q.new_zeros(0, q.shape[1], v.shape[2]), *items])
+
+
+def varlen_attention_of_lost_items(q, k, v, cu_seqlens_q, cu_seqlens_k, causal=False):
+    out = varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal).nan_to_num()
+    bounds = (itertools.pairwise(each.tolist()) for each in (cu_seqlens_q, cu_seqlens_k))
+    for (a, b), (c, d) in zip(*bounds, strict=True):
+        out[a:b] = torch.nan if c == d else out[a:b]
+    return out
+
+
 RIGHT = {
     decode: "bhd_nhd",
     decode_by_lengths: "bhd_nhd",
@@ -85,12 +129,19 @@ RIGHT = {
 }
 WRONG = (
     decode_of_full_pages, decode_without_the_last_token, prefill_one_key_ahead, flash_attn_paged_of_the_first_item,
+    ref_paged_attn_of_lost_items, ref_paged_attn_of_lost_rows, varlen_attention_of_lost_items,
 )  # fmt: skip
+NAIVE = (ref_paged_attn, varlen_attention)
 
 
 def is_read_in_its_layout(function, report):
     assert {RIGHT[function]} == {cell["run"]["layout"] for cell in report.cells if cell.get("run")}
 
 
+def has_nan_where_keys_are_hidden(function, report):
+    assert "empty_row = hidden_nans" in str(report)
+
+
+test_a_naive_function_conforms = conforming(NAIVE, has_nan_where_keys_are_hidden, "quick")
 test_a_right_function_conforms = conforming(RIGHT, is_read_in_its_layout)
 test_a_wrong_function_does_not = refuted(WRONG)
