@@ -24,7 +24,15 @@ from ..execution.calling import Reply
 from ..mechanisms.mechanism import Mechanism
 from ..subjects.subject import AdapterSubject, Subject
 from .fits import CASES, SMALL, Fit, fit_of, fits_of, giving, same
-from .possible_layouts import candidates, differing_later, narrow, needed_ties, one_length, tells_apart
+from .possible_layouts import (
+    candidates,
+    differing_later,
+    narrow,
+    needed_ties,
+    of_same_inputs,
+    one_length,
+    tells_apart,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,8 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
         return Reading(best, count)
     if not any(found.count("right") for found in fits.values()) and (name := _narrow(subject, operator, dtype, device)):
         return Reading(name, 1, ties=needed_ties(operator, name, subject.form.told))
+    turned = [name for name in of_same_inputs(operator, own) if "refused" in fits.get(name, ())]  # by equal sizes alone
+    others = [name for name in others if name not in turned]
     most = max((fits[name].count("shaped") for name in others), default=0)
     shaped = [name for name in others if fits[name].count("shaped") == most]
     alike = {*differing_later(operator, shaped[0])} if shaped else set[str]()

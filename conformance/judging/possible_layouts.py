@@ -55,6 +55,13 @@ def differing_later(operator: Mechanism, name: str) -> list[str]:
     return [x.name for x in others if x.stacks == own.stacks and all(x.text(n) == own.text(n) for n in first)]
 
 
+def of_same_inputs(operator: Mechanism, name: str) -> list[str]:
+    """The layouts that differ from one in outputs alone."""
+    own = layout_of(operator.layouts, name)
+    others = (layout_of(operator.layouts, other) for other in operator.layouts if other != name)
+    return [x.name for x in others if x.stacks == own.stacks and all(x.text(n) == own.text(n) for n in operator.inputs)]
+
+
 def _axes(layout: Layout, name: str) -> tuple[frozenset[str], ...]:
     """The letters of each axis of an array, in no order where they are several."""
     return tuple(frozenset(axis) for axis in pattern(layout.text(name)).axes)

@@ -59,12 +59,26 @@ def laid_out(kernel, layout="", operator=ATTENTION):
 
 @pytest.mark.parametrize("function", [right, unscaled, of_one_length])
 @pytest.mark.parametrize(
-    ("layout", "there", "back"), [("bshd", (0, 2, 1, 3), (0, 2, 1, 3)), ("sbhd", (1, 2, 0, 3), (2, 0, 1, 3))]
+    ("layout", "there", "back"),
+    [
+        ("bshd", (0, 2, 1, 3), (0, 2, 1, 3)),
+        ("sbhd", (1, 2, 0, 3), (2, 0, 1, 3)),
+        ("bhsd_bshd", (0, 1, 2, 3), (0, 2, 1, 3)),
+    ],
 )
 def test_the_layout_that_is_read_is_found(function, layout, there, back):
     one = laid_out(reading(function, there, back))
-    words = {"bshd": "[batch, length, heads, dim]", "sbhd": "[length, batch, heads, dim]"}[layout]
+    words = {
+        "bshd": "[batch, length, heads, dim]",
+        "sbhd": "[length, batch, heads, dim]",
+        "bhsd_bshd": "[batch, heads, length, dim] and returns [batch, length, heads, dim]",
+    }[layout]
     assert f'mine reads {words}: declare layout = "{layout}"' == layout_told(one)
+
+
+def test_results_that_are_not_turned_back_are_in_no_layout():
+    one = laid_out(reading(right, (0, 2, 1, 3), (0, 1, 2, 3)))  # they have a shape by equal lengths alone
+    assert ("", "bhsd") == (layout_told(one), one.form.layout.name)
 
 
 @pytest.mark.parametrize("function", [right, unscaled, of_one_length, refusing, mean])

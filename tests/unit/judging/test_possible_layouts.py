@@ -8,6 +8,7 @@ from attnspec.judging.possible_layouts import (
     following,
     narrow,
     needed_ties,
+    of_same_inputs,
     sizes_by_letter,
     tells_apart,
 )
@@ -51,6 +52,11 @@ def test_layouts_may_differ_in_further_outputs_alone():
     assert ["bshd_lse"] == differing_later(ATTENTION, "bshd")
     assert ["bshd"] == differing_later(ATTENTION, "bshd_lse")
     assert [] == differing_later(ATTENTION, "bhsd")
+
+
+def test_layouts_may_differ_in_outputs_alone():
+    assert ["bhsd_bshd", "bhsd_bsd"] == of_same_inputs(ATTENTION, "bhsd")
+    assert ["bshd_lse"] == of_same_inputs(ATTENTION, "bshd")
 
 
 def test_folded_axes_need_a_length_that_is_told():
