@@ -114,7 +114,7 @@ def judged(found: Told, bench: Bench, likeness: Likeness | None, when: When | No
         found.name = likeness.name
         names = (likeness.name, *(part.name for part in likeness.causes), *likeness.others)
         expected = any(re.split(" where | in ", name)[0] in found.fault.names for name in names)
-        if expected and (bench.mechanism.undetermined or likeness.name.startswith("fault:")):
+        if expected and (bench.mechanism.undetermined or likeness.name.startswith(("fault:", "rounding."))):
             found.named = "name"  # of tiles and the like, with numbers of their own
         else:
             same = not bench.mechanism.undetermined and agreeing(likeness, fresh)
@@ -140,7 +140,8 @@ def observations(bench: Bench) -> Iterator[Observation]:
 def agreeing(likeness: Likeness, fresh: list[Observation]) -> bool:
     """Whether what is named gives what the subject gives on all fresh cases."""
     candidate = likeness.candidate
-    assert candidate is not None
+    if candidate is None:
+        return False
     if candidate.within is not None:
         fresh = [
             one for one in fresh if candidate.within.holds(one.facts)

@@ -140,7 +140,7 @@ def offset_of_the_cache_ignored(x: Array, positions: Array, *, base: float = 100
     return out
 
 
-@fault("huggingface/transformers#29285", "rotary", names=("rotary.rounded_positions",), when="")
+@fault("huggingface/transformers#29285", "rotary", names=("rotary.rounded_positions", "rounding.positions"), when="")
 def positions_in_bfloat16(x: Array, positions: Array, *, base: float = 10000.0) -> Array:
     d = x.shape[-1]
     bits = positions.astype(np.float32).view(np.uint32)

@@ -84,17 +84,13 @@ def diagnose(
 
             lawful = _fit_by_laws(bench, failure, fit, without, known, seed)
             return lawful or _by_laws(bench, failure, candidates, known, seed)
-        of_rounding = _of_rounding(bench, failure, observations or ())
-        return of_rounding or _of_calls(
+        of_precision = failure.law == "contract.precision"
+        rounding = directed(observations or ()) or (narrowed(observations or (), bench.dtype) if of_precision else None)
+        found = rounding or _of_calls(
             bench, failure, seed, candidates, grades, without, observations, likely, until, seconds
         )
-
-
-def _of_rounding(bench: Bench, failure: Failure, observations: Sequence[Observation]) -> Likeness | None:
-    """What rounds results more than it should, for a failure of precision."""
-    if found := directed(observations):
-        return found
-    return narrowed(observations, bench.dtype) if failure.law == "contract.precision" else None
+        unknown = not (of_precision or isinstance(found, Likeness))
+        return (narrowed(observations or (), bench.dtype) if unknown else None) or found
 
 
 def _of_calls(

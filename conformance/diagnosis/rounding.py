@@ -5,15 +5,17 @@ either side.
 Cut off, they lie within a whole unit on one side: some further from the exact value than half a unit, all on one side.
 Where a line of the definition is stored in the narrow format, they lie within half a unit of what the definition gives
 with this line rounded.
-Nothing is said of wide formats, whose results are not exact enough for that to be seen.
+Results of a wide format have a line that is stored in a narrower one if they are within their bounds of that: what they
+lose by it is thousands of bounds. Their own direction is not exact enough to be seen.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from ..numerics.formats import FORMATS, Format, half_unit, rounded
 from .clock import now
 from .likeness import Cause, Likeness
 from .observations import Observation
+from .versions import near_entries
 
 NARROW = 11
 """The most binary digits of a format that results are computed much more exactly than."""
@@ -39,6 +42,8 @@ FEWER = 0.1
 between two numbers, less than what arithmetic moves decides which is stored."""
 SECONDS = 0.5
 """CPU time in which lines are tried."""
+AVERAGE = re.compile(r"average\((\w+), (\w+)\)")
+"""A line that is a weighted average of others."""
 DIRECTIONS = {
     "towards_zero": "Results are cut off towards zero, where they are to be rounded to the nearest.",
     "down": "Results are rounded down, where they are to be rounded to the nearest.",
@@ -89,82 +94,128 @@ def _errors(
 
 
 def narrowed(observations: Sequence[Observation], dtype: str) -> Likeness | None:
-    """The line of the definition, or the two, that is stored in a narrow dtype; None where none explains results."""
-    fmt, until = FORMATS[dtype], now() + SECONDS
-    if fmt.digits > NARROW:
-        return None
-    small = [o for o in observations if o.entries <= ENTRIES and o.answered() and _errors(o) is not None]
+    """What is stored in a narrow dtype, a line of the definition or two; None where that explains no results."""
+    own, until = FORMATS[dtype], now() + SECONDS
+    wide = own.digits > NARROW
+    small = [o for o in observations if o.entries <= ENTRIES and o.answered() and (wide or _errors(o) is not None)]
     counted = sorted(((_missed(o, o.exact.values), o) for o in small), key=lambda one: -one[0])[:CALLS]
     telling, missed = [o for _, o in counted], sum(count for count, _ in counted)
     if missed < TELLING:
         return None
+    formats = [fmt for fmt in FORMATS.values() if fmt.digits < own.digits] if wide else [own]
     least, found = FEWER * missed, []
-    for parts in _tried(telling[0].mechanism, telling[0].names):
+    for parts in _tried(telling[0].mechanism, telling[0].names, formats, wide=wide):
         if now() > until or (found and len(parts) > len(found[0])):
             break
         left = 0.0
         for o in telling:
-            left += _missed(o, _Narrow(o, parts, fmt).results())
+            left += _missed(o, _Narrow(o, parts).results())
             if left > least:
                 break
         else:
             least, found = (left, [parts]) if left < least else (least, [*found, parts])
     if not found:
         return None
-    causes = tuple(Cause(f"rounding.{part.line}", part.says(dtype)) for part in found[0])
-    others = (" and ".join(f"rounding.{part.line}" for part in parts) for parts in found[1:])
+    causes = tuple(Cause(f"rounding.{part.name}", part.says) for part in found[0])
+    others = (" and ".join(f"rounding.{part.name}" for part in parts) for parts in found[1:])
     return Likeness(causes, len(telling), tuple(dict.fromkeys(others)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is stored in a narrow dtype: a line of the definition, or its reciprocal."""
+    """What is stored in a narrow dtype: inputs, a line of the definition, its reciprocal, or an average's weights."""
 
-    line: str
-    reciprocal: bool
+    name: str
+    fmt: Format
+    what: Literal["line", "reciprocal", "weights", "inputs"]
+    names: tuple[str, ...]
+    """What is rounded: the line, or the inputs."""
 
-    def says(self, dtype: str) -> str:
-        what = f"The reciprocal of {self.line}" if self.reciprocal else f"{self.line}, a line of the definition,"
-        return f"{what} is stored in {dtype}."
+    @property
+    def says(self) -> str:
+        what = {
+            "line": f"{self.name}, a line of the definition, is",
+            "reciprocal": f"The reciprocal of {self.name} is",
+            "weights": f"The weights of {self.name} are",
+            "inputs": f"{'The input' if len(self.names) == 1 else 'Each of the inputs'} {', '.join(self.names)} is",
+        }
+        return f"{what[self.what]} stored in {self.fmt.name}."
 
-    def rounded(self, x: NDArray[np.float64], fmt: Format) -> NDArray[np.float64]:
-        return 1 / rounded(1 / x, fmt) if self.reciprocal else rounded(x, fmt)
+    def rounded(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 1 / rounded(1 / x, self.fmt) if self.what == "reciprocal" else rounded(x, self.fmt)
 
 
-def _tried(mechanism: Mechanism, outputs: Collection[str]) -> Iterator[tuple[_Part, ...]]:
-    """What results depend on, one and then two at a time."""
-    names = [
-        n
-        for n in mechanism.definition
-        if n not in outputs and not reached_by(mechanism, frozenset({n})).isdisjoint(outputs)
+def _tried(
+    mechanism: Mechanism, outputs: Collection[str], formats: Sequence[Format], *, wide: bool
+) -> Iterator[tuple[_Part, ...]]:
+    """What results depend on, one and then two at a time; of wide results, themselves and inputs as well."""
+    lines = [
+        name
+        for name in mechanism.definition
+        if (wide or name not in outputs) and not reached_by(mechanism, frozenset({name})).isdisjoint(outputs)
     ]
-    parts = [_Part(name, reciprocal) for reciprocal in (False, True) for name in names]
+    averages = [name for name in lines if _average(mechanism, name)]
+    required = mechanism.required if wide else ()
+    floating = tuple(name for name in required if name not in mechanism.dtypes)
+    parts = [
+        *(_Part("inputs", fmt, "inputs", floating) for fmt in formats if len(floating) > 1),
+        *(_Part(name, fmt, "inputs", (name,)) for fmt in formats for name in required),
+        *(_Part(name, fmt, "line", (name,)) for fmt in formats for name in lines),
+        *(_Part(name, fmt, "weights", (name,)) for fmt in formats for name in averages),
+        *(_Part(name, fmt, "reciprocal", (name,)) for fmt in formats for name in lines),
+    ]
     return chain(((part,) for part in parts), combinations(parts, 2))
 
 
+def _average(mechanism: Mechanism, line: str) -> tuple[str, str] | None:
+    """The weights and the values of a line that is a weighted average of lines, and no other."""
+    found = AVERAGE.fullmatch(mechanism.definition[line].text)
+    return (found[1], found[2]) if found else None
+
+
 def _missed(observation: Observation, values: Mapping[str, Any] | None) -> float:
-    """How many entries of the results no rounding to the nearest makes of some values."""
-    errors = None if values is None else _errors(observation, values)
+    """How many entries of the results are not what some values are, rounded to the nearest or, if wide, computed."""
+    if values is None:
+        return np.inf
+    if FORMATS[observation.dtype].digits > NARROW:
+        return float(sum(_beyond(observation, name, x) for name, x in values.items()))
+    errors = _errors(observation, values)
     return float(np.sum(np.abs(errors[1]) > 0.5 + NOISE)) if errors else np.inf
 
 
-class _Narrow(Frame):
-    """The definition on a call with some lines rounded to a format."""
+def _beyond(observation: Observation, name: str, x: Any) -> float:
+    """How many entries of an output are beyond their bounds from some values."""
+    x, y = (np.asarray(found, float) for found in (x, observation.outputs[name]))
+    return float(np.sum(~near_entries(x, y, observation.exact.radius(name)))) if x.shape == y.shape else np.inf
 
-    def __init__(self, observation: Observation, parts: Collection[_Part], fmt: Format) -> None:
+
+class _Narrow(Frame):
+    """The definition on a call with some of what it computes rounded to a format."""
+
+    def __init__(self, observation: Observation, parts: Collection[_Part]) -> None:
         mechanism, words = observation.mechanism, observation.trial.bench.words
         super().__init__(mechanism, {**observation.settled.values, **words})
-        self.parts, self.fmt, self.names = {part.line: part for part in parts}, fmt, observation.names
+        self.parts = {name: part for part in parts for name in part.names}
+        self.names = observation.names
 
     def original(self, name: str) -> Any:
+        part = self.parts.get(name)
+        if part is not None and part.what == "weights" and (average := _average(self.mechanism, name)):
+            return self._averaged(part, *average)
         found = super().original(name)
-        floating = isinstance(found, float) or (isinstance(found, np.ndarray) and found.dtype == np.float64)
-        return self.parts[name].rounded(np.asarray(found), self.fmt) if name in self.parts and floating else found
+        if part is None or np.asarray(found).dtype.kind not in ("if" if part.what == "inputs" else "f"):
+            return found
+        return part.rounded(np.asarray(found, float))
+
+    def _averaged(self, part: _Part, weights: str, values: str) -> Any:
+        """A weighted average by weights that are divided by their sum and then rounded."""
+        terms = np.asarray(self[weights], float)
+        return part.rounded(terms / terms.sum(-1, keepdims=True)) @ np.asarray(self[values], float)
 
     def results(self) -> dict[str, Any] | None:
         """The outputs; None where a rounded line has none."""
         try:
             with np.errstate(all="ignore"):
                 return {name: np.asarray(self[name]) for name in self.names}
-        except (SpecError, ValueError, ArithmeticError):
+        except (SpecError, ValueError, ArithmeticError, IndexError, TypeError):
             return None

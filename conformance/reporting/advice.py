@@ -29,7 +29,7 @@ def advice(witness: Mapping[str, Any], cell: Mapping[str, Any]) -> str:
     if fixed:
         return _of_fixed(fixed["option"], fixed["value"], cell["operator"])
     if cell["law"] == "contract.precision":
-        return _of_precision(witness.get("elsewhere"), str(cell["says"]))
+        return _of_precision(witness.get("elsewhere"), str(cell["says"]), named=likeness is not None)
     if coarse := re.search(r"behaves as (\w+), claims (\w+)", cell["says"] or ""):
         return f"it would pass as {coarse[1]}: {_of_precision(witness.get('elsewhere'), coarse[0])}"
     unusual = ", ".join(f"{name} = {value(x)}" for name, x in witness["unusual"].items())
@@ -63,14 +63,15 @@ def _of_fixed(option: str, meant: Any, operator: str) -> str:
     return f"if {option} = {meant} is meant in every call, declare it: {stated}; otherwise fix it"
 
 
-def _of_precision(elsewhere: Sequence[str] | None, says: str) -> str:
-    """What to do about a coarse result, by what else of the subject is wrong; None where that is not known."""
+def _of_precision(elsewhere: Sequence[str] | None, says: str, *, named: bool = False) -> str:
+    """What to do about a coarse result, whose cause may be named, by what else is wrong; None where that is unknown."""
     if elsewhere:
         count = len(elsewhere) - 1
         return f"fix {elsewhere[0]}{f' and {count} more' if count else ''} first: this may follow from it"
     known = "right in every law" if elsewhere is not None else "if it is right in every law"
     on_tensor_cores = says.startswith("behaves as tf32")
-    sought = PRODUCTS if on_tensor_cores else "look for an intermediate stored in low precision"
+    looked_for = "fix that" if named else "look for an intermediate stored in low precision"
+    sought = PRODUCTS if on_tensor_cores and not named else looked_for
     return f"{known}: if intended, declare the grade; if not, {sought}"
 
 

@@ -45,11 +45,30 @@ def softmax(*, narrow=False):
     return function
 
 
-def named(function):
+def attention(*, narrow, dtype=torch.bfloat16):
+    """Attention in single precision, of which inputs, some of its steps or the output are stored in another dtype."""
+
+    def stored(x, name):
+        return x.to(dtype).to(x.dtype) if name == narrow else x
+
+    @attnspec.adapter("attention", dtypes=("float32",), differentiable=False)
+    def function(q, k, v, *, scale=None):
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        q, k, v = (stored(stored(x, name), "inputs") for x, name in zip((q, k, v), "qkv", strict=True))
+        s = stored(q @ k.mT * scale, "scores")
+        terms = stored((s - s.amax(-1, keepdim=True)).exp(), "terms")
+        if narrow == "terms":
+            return terms @ v / terms.sum(-1, keepdim=True)
+        return stored(stored(terms / terms.sum(-1, keepdim=True), "weights") @ v, "out")
+
+    return function
+
+
+def named(function, *laws):
     """The names of what a function of low precision behaves like."""
-    report = attnspec.check(function, profile="smoke")
+    report = attnspec.check(function, profile="smoke", laws=laws)
     (witness,) = [line["witness"] for line in report.lines if line.get("witness")]
-    assert "contract.precision" == witness["law"]
+    assert witness["law"] in ("contract.precision", "definition")
     return [cause["name"] for cause in (witness["likeness"] or {"causes": []})["causes"]]
 
 
@@ -60,6 +79,24 @@ def test_results_that_are_all_rounded_in_one_direction_say_which(direction):
 
 def test_a_line_that_is_stored_in_the_dtype_is_named():
     assert ["rounding.terms"] == named(softmax(narrow=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("narrow", "name"),
+    [
+        ("inputs", "rounding.inputs"),
+        ("k", "rounding.k"),
+        ("scores", "rounding.scaled"),
+        ("terms", "rounding.terms"),
+        ("weights", "rounding.attended"),
+        ("out", "rounding.attended"),
+    ],
+)
+def test_what_is_stored_in_another_dtype_is_named_where_results_are_wide(narrow, name, dtype):
+    assert [name] == named(
+        attention(narrow=narrow, dtype=dtype), "attention.definition", "attention.contract.precision"
+    )
 
 
 def test_two_steps_are_named_together_and_one_may_be_a_reciprocal():

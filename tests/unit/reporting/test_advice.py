@@ -27,6 +27,11 @@ TOP_LEFT = [{"name": "causal_alignment = top_left", "says": "The first query see
             "right in every law: if intended, declare the grade; if not, ask for products in full precision",
         ),
         (
+            {"elsewhere": [], "likeness": LIKENESS},
+            {"law": "contract.precision", "says": "behaves as tf32, claims fp32"},
+            "right in every law: if intended, declare the grade; if not, fix that",
+        ),
+        (
             {"elsewhere": ["attention.definition in float32", "attention.causal in float32"]},
             {"law": "contract.precision"},
             "fix attention.definition in float32 and 1 more first: this may follow from it",
