@@ -259,7 +259,10 @@ class Separation(Parting):
             return False
 
     def hidden(self, sample: Sample, name: str) -> bool:
-        """Whether a right case does not show the mistake of a line that reads an option or input, for its numbers."""
+        """Whether a right case does not show the mistake of a line that reads an option or input, for its numbers.
+
+        Where the mistake is none, as one about later items is none in a single one, there is nothing that it hides.
+        """
         m = sample.mechanism
         if self.like is None or self.like.where is not None or m is not self.bench.mechanism:
             return False
@@ -269,7 +272,8 @@ class Separation(Parting):
         trial = Trial(self.bench, sample)
         observation = Observation(trial, trial.base, self.grades[0])
         with np.errstate(all="ignore"):
-            return observation.answered() and observation.stance(self.like) is not Stance.DIFFERS
+            made = observation.answered() and observation.version(self.like) is not observation.exact
+            return made and observation.stance(self.like) is not Stance.DIFFERS
 
     # Places
 

@@ -3,12 +3,14 @@
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from attnspec.adapters import Adapter
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.answered import observed
+from attnspec.diagnosis.candidates import stock
 from attnspec.diagnosis.conditions import Condition, Fit, Literal
 from attnspec.diagnosis.facts import Facts
 from attnspec.diagnosis.naming import diagnose
@@ -17,6 +19,7 @@ from attnspec.diagnosis.phrases import counted, where
 from attnspec.diagnosis.separation import Separation, separated
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
+from attnspec.judging.judge import Kind, definition_law
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.targets import subject
 
@@ -42,7 +45,7 @@ def kernel(change, dtypes):
         k, v = (x.float().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
         s = q.float() @ k.mT * (q.shape[-1] ** -0.5 if o["scale"] is None else o["scale"])
         s = s if o["softcap"] is None else o["softcap"] * torch.tanh(s / o["softcap"])
-        s = s if bias is None else s + bias.float()
+        s = s if o["bias"] is None else s + o["bias"].float()
         row, column = torch.arange(s.shape[-2])[:, None] + s.shape[-1] - s.shape[-2], torch.arange(s.shape[-1])
         seen = torch.ones(s.shape[-2:], dtype=torch.bool)
         seen = seen & (column <= row) if o["causal"] else seen
@@ -193,6 +196,21 @@ def test_a_right_case_that_hides_the_mistake_of_an_option_does_not_stand_against
     hiding = [p for p in searches[0].points if not p.wrong and p.facts.options["softcap"] is not None]
     assert len(hiding) > 3
     assert all(p.plain.options["softcap"] is None for p in hiding)
+
+
+def test_a_right_case_in_which_a_mistake_is_none_hides_nothing():
+    """A mask of the first item is the right one where there is one item, which says more than that a mask is given."""
+    one = kernel(
+        lambda o: {"mask": o["mask"][:1]} if o["mask"] is not None and o["mask"].ndim == 4 else {}, ("float32",)
+    )
+    result = run(Request(one, library()["attention"], "float32", PROFILES["quick"], laws={"definition"}))
+    law = definition_law(result.bench.mechanism)
+    search = Separation(result.bench, law, Kind.REFUTED, result, [], 0, None, 1.0)
+    search.like = next(c for c in stock(result.bench) if c.name == "attention.mask_of_first_item")
+    right = [sample for sample, kind in result.outcomes if kind is Kind.HELD and sample.values["batch"] == 1]
+    masked = [sample for sample in right if np.ndim(sample.values["mask"])]
+    assert len(masked) > 3
+    assert not any(search.hidden(sample, "mask") for sample in masked)
 
 
 def point(key, *, wrong, mask, k_len):
