@@ -69,6 +69,8 @@ class Point:
     """The facts without those options and inputs that make no difference on the case."""
     moot: set[str] = field(default_factory=set)
     """Options and inputs that were looked at for that."""
+    hides: bool = False
+    """Whether some of these make a difference, and the mistake of a line that reads them does not show."""
 
 
 def point_of(sample: Sample, *, wrong: bool) -> Point:

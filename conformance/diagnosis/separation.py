@@ -182,8 +182,9 @@ class Separation(Parting):
     def told(self, fit: Fit, *, tested: bool) -> When | None:
         holds = fit.condition.holds
         wrong = sum(point.wrong for point in self.points)
-        inside = wrong + sum(not point.wrong and holds(point.plain) for point in self.points)
-        outside = sum(not point.wrong and not holds(point.facts) for point in self.points)
+        right = [point for point in self.points if not point.wrong]
+        inside = wrong + sum(holds(point.facts if point.hides else point.plain) for point in right)
+        outside = sum(not holds(point.facts) for point in right)
         if outside < LEAST if fit.condition.literals else self.wide:
             return None
         if fit.partly and (1 - wrong / inside) ** outside > CHANCE:
@@ -231,15 +232,21 @@ class Separation(Parting):
     def simplify(self, point: Point, wrong: Sequence[Facts]) -> None:
         """Take from the facts of a right case what makes no difference there, if all wrong cases have it."""
         for name, given in point.facts.given.items():
-            if given and name not in point.moot and all(facts.given.get(name) for facts in wrong):
-                point.moot.add(name)
-                if self.idle(point.sample, name) or self.hidden(point.sample, name):
-                    point.plain = replace(point.plain, given={**point.plain.given, name: False})
+            asked = given and name not in point.moot and all(facts.given.get(name) for facts in wrong)
+            if asked and self.is_moot(point, name):
+                point.plain = replace(point.plain, given={**point.plain.given, name: False})
         for name, x in point.facts.options.items():
-            if x is not None and name not in point.moot and all(f.options.get(name) is not None for f in wrong):
-                point.moot.add(name)
-                if self.idle(point.sample, name) or self.hidden(point.sample, name):
-                    point.plain = replace(point.plain, options={**point.plain.options, name: None})
+            asked = name not in point.moot and all(f.options.get(name) is not None for f in wrong)
+            if x is not None and asked and self.is_moot(point, name):
+                point.plain = replace(point.plain, options={**point.plain.options, name: None})
+
+    def is_moot(self, point: Point, name: str) -> bool:
+        """Whether a right case is as one without an option or input: it makes no difference, or hides the mistake."""
+        point.moot.add(name)
+        idle = self.idle(point.sample, name)
+        hidden = not idle and self.hidden(point.sample, name)
+        point.hides = point.hides or hidden
+        return idle or hidden
 
     def idle(self, sample: Sample, name: str) -> bool:
         """Whether the definition gives the same without an option or an optional input."""
