@@ -356,7 +356,7 @@ def chosen(options: Options, library: Library) -> Callable[[str], dict[str, tupl
     for name in options.mechanisms:
         if name not in library:
             raise UsageError(f"unknown mechanism {name!r}{did_you_mean(name, library)}")
-    names, named = [name for name in library if name in (options.mechanisms or library)], {*options.laws}
+    names = [name for name in library if name in (options.mechanisms or library)]
     large = profile_named(options.profile).large
 
     def names_of(name: str) -> list[str]:
@@ -368,11 +368,12 @@ def chosen(options: Options, library: Library) -> Callable[[str], dict[str, tupl
             raise UsageError(f"unknown law {law!r}{did_you_mean(law, {*known, *known.values()})}")
 
     def laws_of(operator: str) -> dict[str, tuple[str, ...]]:
-        own = {name: names_of(name) for name in names if library.operator_of(name) == operator}
-        if not named:
-            return {name: tuple(laws) for name, laws in own.items()}
-        picked = {name: tuple(x for x in laws if named & {x, f"{name}.{x}"}) for name, laws in own.items()}
-        return {name: laws for name, laws in picked.items() if laws}
+        every = [(name, law) for name in names if library.operator_of(name) == operator for law in names_of(name)]
+        asked = [pair for one in options.laws for pair in every if one in (pair[1], ".".join(pair))]
+        picked: dict[str, dict[str, None]] = {}
+        for name, law in asked if options.laws else every:
+            picked.setdefault(name, {})[law] = None
+        return {name: tuple(laws) for name, laws in picked.items()}
 
     return laws_of
 

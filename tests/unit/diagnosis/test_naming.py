@@ -256,12 +256,12 @@ def test_the_mistake_of_another_mechanism_is_known_too():
     assert "attention.no_scale" == likeness_of(one, "causal_mask").name
 
 
-def test_a_convention_and_a_mistake_at_once_are_both_named_the_convention_first():
+def test_a_convention_and_a_mistake_at_once_are_both_named_the_mistake_first():
     fault = {"factor": lambda q, v: 1.0, "first": lambda q_len, k_len: 0}
     one = adapted(attention_of(**fault), conventions={"causal_alignment": "bottom_right", "empty_row": "zeros"})
     likeness = likeness_of(one, "attention")
-    assert ["causal_alignment = top_left", "attention.no_scale"] == [cause.name for cause in likeness.causes]
-    assert ("causal_alignment", "top_left") == (likeness.causes[0].convention, likeness.causes[0].word)
+    assert ["attention.no_scale", "causal_alignment = top_left"] == [cause.name for cause in likeness.causes]
+    assert ("causal_alignment", "top_left") == (likeness.causes[1].convention, likeness.causes[1].word)
 
 
 def test_another_word_than_the_declared_one_is_named_first():
