@@ -89,6 +89,11 @@ def attention(
     return {"out": codes_of(out, out_scale), "lse": lse, "weights": weights}
 
 
+def empty_row_of(word, keys):
+    """What the queries of an item with so many keys return that see none of them."""
+    return word if word != "hidden_nans" else "nans" if keys else "zeros"
+
+
 def codes_of(x, scale):
     """What the codes in float8_e4m3fn of x / scale represent, the largest ones beyond the range; x without a scale."""
     if scale is None:

@@ -5,7 +5,7 @@ Krell et al. 2021, Efficient sequence packing without cross-contamination, arXiv
 
 import numpy as np
 
-from .attention import attention, codes_of
+from .attention import attention, codes_of, empty_row_of
 from .attention_gradient import attention_gradient
 
 
@@ -71,7 +71,7 @@ def packed_attention(
             window_right=window_right,
             softcap=softcap,
             causal_alignment=causal_alignment,
-            empty_row=("nans" if m else "zeros") if empty_row == "hidden_nans" else empty_row,
+            empty_row=empty_row_of(empty_row, m),
             grouping=grouping,
             lse_base=lse_base,
         )
@@ -127,7 +127,7 @@ def packed_attention_gradient(
             window_right=window_right,
             softcap=softcap,
             causal_alignment=causal_alignment,
-            empty_row=("nans" if m else "zeros") if empty_row == "hidden_nans" else empty_row,
+            empty_row=empty_row_of(empty_row, m),
             grouping=grouping,
         )
         for name, rows in (("d_q", queries), ("d_k", keys), ("d_v", keys)):

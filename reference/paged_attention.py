@@ -6,7 +6,7 @@ section 4.1: token t of an item lies in page table[t // page_size], at place t %
 
 import numpy as np
 
-from .attention import attention, codes_of
+from .attention import attention, codes_of, empty_row_of
 from .positions import rotary
 
 
@@ -73,7 +73,7 @@ def paged_attention(
             mask=(seen if mask is None else seen & mask[b, :, :count])[None, None],
             scale=scale,
             softcap=softcap,
-            empty_row=("nans" if count else "zeros") if empty_row == "hidden_nans" else empty_row,
+            empty_row=empty_row_of(empty_row, count),
             grouping=grouping,
             lse_base=lse_base,
         )

@@ -84,13 +84,14 @@ def diagnose(
 
             lawful = _fit_by_laws(bench, failure, fit, without, known, seed)
             return lawful or _by_laws(bench, failure, candidates, known, seed)
-        of_precision = failure.law == "contract.precision"
-        rounding = directed(observations or ()) or (narrowed(observations or (), bench.dtype) if of_precision else None)
-        found = rounding or _of_calls(
-            bench, failure, seed, candidates, grades, without, observations, likely, until, seconds
-        )
-        unknown = not (of_precision or isinstance(found, Likeness))
-        return (narrowed(observations or (), bench.dtype) if unknown else None) or found
+        known, of_precision = observations or (), failure.law == "contract.precision"
+        rounding = directed(known) or (narrowed(known, bench.dtype) if of_precision else None)
+        if rounding is not None:
+            return rounding
+        found = _of_calls(bench, failure, seed, candidates, grades, without, observations, likely, until, seconds)
+        if of_precision or isinstance(found, Likeness):
+            return found
+        return narrowed(known, bench.dtype) or found
 
 
 def _of_calls(

@@ -237,9 +237,10 @@ def fitting(
         and admitted(one)  # which may have to read its operator
     ]
     found = [one for one in fits if one.serves(operator)] or [one for one in fits if one.is_called(function)]
-    named = [one for one in found if function in (one.name, *one.also)]
     named = (
-        named or [one for one in found if one.is_called(function)] or [one for one in found if one.is_like(function)]
+        [one for one in found if function in (one.name, *one.also)]
+        or [one for one in found if one.is_called(function)]
+        or [one for one in found if one.is_like(function)]
     )
     shares = {one.name: _share(one, taken, beyond(one)) for one in named or found}
     known = {one.name: sum(name in one.parameters for name in taken) if named else 0 for one in named or found}
