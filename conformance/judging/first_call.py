@@ -17,7 +17,8 @@ from ..cases.profiles import PROFILES
 from ..data.texts import told
 from ..errors import Error, SpecError
 from ..execution.backward import COTANGENT
-from ..execution.calling import OTHER, UNDIFFERENTIABLE, Call
+from ..execution.calling import OTHER, UNDIFFERENTIABLE, Call, Reply
+from ..execution.faults import ABRUPT
 from ..frameworks.known import is_installed
 from ..mechanisms.definition import Frame
 from ..mechanisms.library import Library
@@ -54,6 +55,9 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     says += [*_as_made(subject), *_own_scale(subject)]
+    if _ends_processes(subject, device):
+        subject.laid_out = True  # as far as anything can be seen of it
+        return tuple(says)
     _find_variant(subject, device)
     readings = find_readings(subject, device)
     chunks = _larger_chunks(subject, device)
@@ -66,6 +70,13 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
     return tuple(says)
+
+
+def _ends_processes(subject: AdapterSubject, device: str) -> bool:
+    """Whether first calls of a function end their process, each of them; no further one would show anything."""
+    calls = [*first_calls(subject, device)]
+    with subject.session():
+        return bool(calls) and all(_is_deadly(subject.call(call)) for call in calls)
 
 
 def _as_made(subject: AdapterSubject) -> list[str]:
@@ -284,7 +295,10 @@ def differentiated(subject: Subject, device: str, known: Library) -> tuple[Gradi
         return _by_further_outputs(found, device)
     for call in first_calls(found, device):
         with found.session():
-            fault = found.call(call).fault
+            reply = found.call(call)
+        if _is_deadly(reply) and _ends_processes(subject, device):
+            return None, ("its gradients are not checked: its first calls end their process",)
+        fault = reply.fault
         if fault is not None and fault.says.startswith(UNDIFFERENTIABLE):
             return None, (f"its gradients are not checked: {fault.says}",)
         if fault is None or fault.kind != "unsupported":
@@ -341,12 +355,19 @@ def find_framework(subject: AdapterSubject, device: str) -> str:
     perhaps = [name for name in subject.adapter.perhaps if subject.own or is_installed(name)]
     if not perhaps:
         return ""
-    calls, first = list(first_calls(subject, device)), subject.adapter.framework
+    calls, first, deadly = [*first_calls(subject, device)], subject.adapter.framework, True
     for name in perhaps:
         subject.hand(name)
-        if any(_answered(subject, call) for call in calls):
-            return name
-    subject.hand(first)
+        for call in calls:
+            with subject.session():
+                reply = subject.call(call)
+            if _is_answer(reply):
+                return name
+            deadly = deadly and _is_deadly(reply)
+            if reply.fault is not None and reply.fault.kind == "hung":  # as it would again, after the same time
+                break
+    if not deadly:  # what ends its process with all of them is left with the last, whose processes begin fastest
+        subject.hand(first)
     return ""
 
 
@@ -367,8 +388,11 @@ def first_calls(subject: AdapterSubject, device: str, mechanism: Mechanism | Non
             continue
 
 
-def _answered(subject: AdapterSubject, call: Call) -> bool:
-    """Whether a call gives arrays of the framework, in the dtype that was asked for."""
-    with subject.session():
-        reply = subject.call(call)
+def _is_answer(reply: Reply) -> bool:
+    """Whether a call gave arrays of the framework, in the dtype that was asked for."""
     return reply.fault is None and not any(breach.contract == "dtype" for breach in reply.breaches)
+
+
+def _is_deadly(reply: Reply) -> bool:
+    """Whether a call ended its process."""
+    return reply.fault is not None and reply.fault.kind in ABRUPT
