@@ -34,7 +34,7 @@ TABLE = [
 def checked(path, function, operator):
     named = (operator, "causal_mask") if operator == "attention" else (operator,)
     laws = [f"{name}.{law}" for name in named for law in ("definition", "contract.inputs_unchanged")]
-    return attnspec.check(f"{path}:{function}", laws=laws, explain_time=0)
+    return attnspec.check(f"{path}:{function}", laws=laws, profile="smoke", explain_time=0)
 
 
 FURTHER = [

@@ -30,7 +30,7 @@ LSE = "(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).logsumexp(-1)"
 
 def checked(tmp_path, function, second="weights"):
     (tmp_path / "kernels.py").write_text(WEIGHTS.replace("{second}", second))
-    return attnspec.check(f"{tmp_path / 'kernels.py'}:{function}", dtypes="float32", explain_time=0)
+    return attnspec.check(f"{tmp_path / 'kernels.py'}:{function}", profile="smoke", dtypes="float32", explain_time=0)
 
 
 def notes(report):
@@ -59,7 +59,9 @@ def add_rms_norm_backward(dy, x, residual, weight, eps=1e-5):
     return rstd * (v - y * (v * y).mean(-1, keepdim=True)), {factor} * (dy * y).flatten(0, -2).sum(0)
 """
     (tmp_path / "kernels.py").write_text(text)
-    report = attnspec.check(f"{tmp_path / 'kernels.py'}:add_rms_norm_backward", dtypes="float32", explain_time=0)
+    report = attnspec.check(
+        f"{tmp_path / 'kernels.py'}:add_rms_norm_backward", profile="smoke", dtypes="float32", explain_time=0
+    )
     assert {"add_rms_norm_backward": verdict} == report.verdicts, report
     assert "it returns d_x, d_weight alone" in notes(report)
 
@@ -107,7 +109,9 @@ TURNED = "return tuple(x * cos + {rotate}(x) * sin for x in (q, k))"
 )
 def test_first_calls_tell_how_the_tables_of_rotary_functions_are_read(tmp_path, lines, like):
     (tmp_path / "rotary.py").write_text(ROTARY.replace("{lines}", lines))
-    report = attnspec.check(f"{tmp_path / 'rotary.py'}:apply_rotary_pos_emb", dtypes="float32", explain_time=0)
+    report = attnspec.check(
+        f"{tmp_path / 'rotary.py'}:apply_rotary_pos_emb", profile="smoke", dtypes="float32", explain_time=0
+    )
     assert {"apply_rotary_pos_emb": "conformant"} == report.verdicts, report
     taken = {cell["run"]["taken"] for cell in report.cells if cell.get("run", {}).get("taken")}
     assert any(f"treated as {like} " in one for one in taken), taken
@@ -115,7 +119,9 @@ def test_first_calls_tell_how_the_tables_of_rotary_functions_are_read(tmp_path, 
 
 def test_a_rotation_that_no_tables_fit_is_refuted(tmp_path):
     (tmp_path / "rotary.py").write_text(ROTARY.replace("{lines}", "return q * cos - q * sin, k * cos - k * sin"))
-    report = attnspec.check(f"{tmp_path / 'rotary.py'}:apply_rotary_pos_emb", dtypes="float32", explain_time=0)
+    report = attnspec.check(
+        f"{tmp_path / 'rotary.py'}:apply_rotary_pos_emb", profile="smoke", dtypes="float32", explain_time=0
+    )
     assert {"apply_rotary_pos_emb": "violated"} == report.verdicts
 
 
@@ -179,7 +185,7 @@ def as_complex(x):
 def test_rotary_functions_are_passed_angles_pairs_and_complex_numbers(tmp_path, function, like):
     (tmp_path / "rotary.py").write_text(ANGLES.replace("{function}", function))
     name = function.partition("(")[0].removeprefix("def ")
-    report = attnspec.check(f"{tmp_path / 'rotary.py'}:{name}", dtypes="float32", explain_time=0)
+    report = attnspec.check(f"{tmp_path / 'rotary.py'}:{name}", profile="smoke", dtypes="float32", explain_time=0)
     assert {name: "conformant"} == report.verdicts, report
     taken = {cell["run"]["taken"] for cell in report.cells if cell.get("run", {}).get("taken")}
     assert any(f"treated as {like} " in one for one in taken), taken
@@ -228,7 +234,7 @@ class RMSNorm(torch.nn.Module):
 @pytest.mark.parametrize(("scale", "verdict"), [("ctx.scale", "conformant"), ("1", "violated")])
 def test_a_step_of_autograd_is_checked_with_its_backward_pass(tmp_path, function, scale, verdict):
     (tmp_path / "steps.py").write_text(STEP.replace("{scale}", scale))
-    report = attnspec.check(f"{tmp_path / 'steps.py'}:{function}", dtypes="float32", explain_time=0)
+    report = attnspec.check(f"{tmp_path / 'steps.py'}:{function}", profile="smoke", dtypes="float32", explain_time=0)
     assert {function: verdict} == report.verdicts, report
     failing = {cell["mechanism"] for cell in report.cells if cell["verdict"] == "fail"}
     assert failing <= {"attention_gradient"}
@@ -245,7 +251,7 @@ def test_results_by_name_that_are_no_outputs_are_left_alone_beside_those_that_ar
     (tmp_path / "kernels.py").write_text(
         f"def softmax(x):\n    return {{'{key}': x.softmax(-1), 'lse': x.logsumexp(-1)}}\n\n\nimport torch\n"
     )
-    report = attnspec.check(f"{tmp_path / 'kernels.py'}:softmax", dtypes="float32", explain_time=0)
+    report = attnspec.check(f"{tmp_path / 'kernels.py'}:softmax", profile="smoke", dtypes="float32", explain_time=0)
     assert {"softmax": verdict} == report.verdicts, report
 
 

@@ -20,9 +20,10 @@ def attention(q, k, v, causal=False, scale=None):
 RIGHT = "scores.softmax(-1).nan_to_num(0) @ v"
 
 
-def checked(tmp_path, check, result=RIGHT):
+def checked(tmp_path, check, result=RIGHT, profile="smoke", **options):
     (tmp_path / "kernel.py").write_text(KERNEL.replace("{check}", check).replace("{result}", result))
-    return attnspec.check(f"{tmp_path / 'kernel.py'}:attention", dtypes="float32", explain_time=0)
+    given = {"profile": profile, "dtypes": "float32", "explain_time": 0, **options}
+    return attnspec.check(f"{tmp_path / 'kernel.py'}:attention", **given)
 
 
 def notes(report):
@@ -110,7 +111,9 @@ def attention_bwd(do, q, k, v):
 
 def gradient(tmp_path, times):
     (tmp_path / "backward.py").write_text(GRADIENT.replace("{times}", times))
-    return attnspec.check(f"{tmp_path / 'backward.py'}:attention_bwd", dtypes="float32", explain_time=0)
+    return attnspec.check(
+        f"{tmp_path / 'backward.py'}:attention_bwd", profile="smoke", dtypes="float32", explain_time=0
+    )
 
 
 def test_who_fails_where_heads_share_keys_is_not_tried_there(tmp_path):
@@ -265,9 +268,9 @@ def test_who_is_right_beyond_a_limit_is_called_there():
     assert ([], False) == (conditions, conforms)
 
 
-def copied(tmp_path, check, result=RIGHT):
+def copied(tmp_path, check, result=RIGHT, **options):
     """The verdict on a function, and what is said of arrays that are not contiguous."""
-    report = checked(tmp_path, check, result)
+    report = checked(tmp_path, check, result, **options)
     found = {note for cell in report.cells for note in cell.get("run", {}).get("notes", ()) if "contiguous" in note}
     return report.verdicts["attention"], found
 
@@ -293,4 +296,5 @@ def test_one_that_fails_on_copies_as_well_is_passed_what_there_is(tmp_path):
 
 
 def test_one_that_reads_such_arrays_wrongly_is_refuted(tmp_path):
-    assert "violated" == copied(tmp_path, "k = k.as_strided(k.shape, torch.empty(k.shape).stride())")[0]
+    wrong = "k = k.as_strided(k.shape, torch.empty(k.shape).stride())"
+    assert "violated" == copied(tmp_path, wrong, profile="quick", exitfirst=True)[0]
