@@ -16,7 +16,9 @@ DTYPES = (
     *("float64", "float32", "bfloat16", "float16", "int64", "bool"),
     *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "int8", "uint8"),
 )
-UNDIFFERENTIABLE = re.compile("derivative for|not implemented|must implement|autograd kernel", re.IGNORECASE)
+UNDIFFERENTIABLE = re.compile(
+    "derivative for|not implemented|must implement|autograd kernel|modified by an inplace operation", re.IGNORECASE
+)
 """What torch says of an operation without a backward pass."""
 REENTRANT = "use_reentrant=True"
 """What torch says where a graph has a checkpoint of which `torch.autograd.grad` takes no gradients."""

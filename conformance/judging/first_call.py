@@ -6,23 +6,18 @@ returns beside outputs, and whether it can be differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
-from ..cases.plans import plan, scenarios_of
-from ..cases.profiles import PROFILES
 from ..data.texts import told
 from ..errors import Error, SpecError
 from ..execution.backward import COTANGENT
 from ..execution.calling import OTHER, UNDIFFERENTIABLE, Call, Reply
-from ..execution.faults import ABRUPT
 from ..frameworks.known import is_installed
 from ..mechanisms.definition import Frame
 from ..mechanisms.library import Library
-from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import variants
 from ..mechanisms.stated import is_stated
 from ..numerics import budget
@@ -30,32 +25,31 @@ from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, 
 from ..subjects.guesses import as_documented, as_made
 from ..subjects.renaming import numbered
 from ..subjects.subject import AdapterSubject, Subject
-from .bench import Bench
 from .conventions import identified
 from .layouts import is_read_right, lay_out
 from .possible_layouts import candidates, differing_later
 from .readings import find_readings, last_resorts
 from .refused_sizes import Limits, fails, in_chunks, learned, one_width, refuses, taken_alone, taken_as_copies
-from .settling import Declined, Settled, claimed
+from .smallest import ends_processes, first_calls, is_deadly
+from .unread import check_read
 
 Shape = tuple[int, ...]
 Results = list[tuple[Shape, Call]]
-LOOKED_AT = 16
-"""Scenarios of which the smallest is the first call."""
-SMALLEST = 2
-"""Calls that are tried, for one may be refused."""
 SEED = "seed"
 """The option by which random numbers are the same in another call."""
 
 
 def noticed(subject: Subject, device: str) -> tuple[str, ...]:
-    """What first calls find of a subject, in words; nothing where its declaration or its file says it."""
+    """What first calls find of a subject, in words; nothing where its declaration or its file says it.
+
+    One that is not read at all is a `TargetError`.
+    """
     if not isinstance(subject, AdapterSubject):
         return ()
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     says += [*_as_made(subject), *_own_scale(subject)]
-    if _ends_processes(subject, device):
+    if ends_processes(subject, device):
         subject.laid_out = True  # as far as anything can be seen of it
         return tuple(says)
     _find_variant(subject, device)
@@ -67,16 +61,10 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
         readings = find_readings(subject, device)
     says += [*readings, *limits, *_without_seed(subject)]
     says += _other_results(subject, device)
+    check_read(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
     return tuple(says)
-
-
-def _ends_processes(subject: AdapterSubject, device: str) -> bool:
-    """Whether first calls of a function end their process, each of them; no further one would show anything."""
-    calls = [*first_calls(subject, device)]
-    with subject.session():
-        return bool(calls) and all(_is_deadly(subject.call(call)) for call in calls)
 
 
 def _as_made(subject: AdapterSubject) -> list[str]:
@@ -296,7 +284,7 @@ def differentiated(subject: Subject, device: str, known: Library) -> tuple[Gradi
     for call in first_calls(found, device):
         with found.session():
             reply = found.call(call)
-        if _is_deadly(reply) and _ends_processes(subject, device):
+        if is_deadly(reply) and ends_processes(subject, device):
             return None, ("its gradients are not checked: its first calls end their process",)
         fault = reply.fault
         if fault is not None and fault.says.startswith(UNDIFFERENTIABLE):
@@ -363,7 +351,7 @@ def find_framework(subject: AdapterSubject, device: str) -> str:
                 reply = subject.call(call)
             if _is_answer(reply):
                 return name
-            deadly = deadly and _is_deadly(reply)
+            deadly = deadly and is_deadly(reply)
             if reply.fault is not None and reply.fault.kind == "hung":  # as it would again, after the same time
                 break
     if not deadly:  # what ends its process with all of them is left with the last, whose processes begin fastest
@@ -371,28 +359,6 @@ def find_framework(subject: AdapterSubject, device: str) -> str:
     return ""
 
 
-def first_calls(subject: AdapterSubject, device: str, mechanism: Mechanism | None = None) -> Iterator[Call]:
-    """The smallest of the first scenarios of a mechanism, or of its operator, as the subject claims them."""
-    operator, claims, dtype = subject.mechanism, subject.claims, subject.claims.dtypes[0]
-    scenarios = (
-        scenarios_of(operator, claims, seed=0, dtype=dtype)
-        if mechanism is None
-        else plan(mechanism, claims, PROFILES["quick"], 0, dtype).one_by_one()
-    )
-    samples = islice(scenarios, LOOKED_AT)
-    for sample in sorted(samples, key=lambda one: one.entries)[:SMALLEST]:
-        bench = Bench(subject, sample.mechanism, dtype, device, operator.words)
-        try:
-            yield claimed(bench, sample, Settled(sample.values))
-        except Declined:
-            continue
-
-
 def _is_answer(reply: Reply) -> bool:
     """Whether a call gave arrays of the framework, in the dtype that was asked for."""
     return reply.fault is None and not any(breach.contract == "dtype" for breach in reply.breaches)
-
-
-def _is_deadly(reply: Reply) -> bool:
-    """Whether a call ended its process."""
-    return reply.fault is not None and reply.fault.kind in ABRUPT

@@ -18,7 +18,7 @@ from ..execution.offers import Offered, adapters_of, wrong
 from ..execution.programs import VERSION, AnswerError, EndedError, Program, Served
 from ..execution.supervisor import Supervisor
 from ..frameworks.numpy import NumpyFramework
-from ..judging.first_call import first_calls
+from ..judging.smallest import first_calls
 from ..subjects.subject import AdapterSubject
 from ..subjects.targets import subject
 

@@ -23,7 +23,7 @@ from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from .aliases import meant, untested
 from .forms import Form, in_a_line
-from .renaming import TABLES
+from .renaming import TABLES, misplaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,12 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     told = {p.name for p in further if form and form.layout.folds and p.name in mechanism.sizes}
     written = {p.name: p.name for p in further if form and p.name in mechanism.outputs and p.name in form.layout.own}
     unknown = [p for p in further if p.name not in {*optional, *told, *written}]
-    needed = [p.name for p in inputs if p.name in TABLES and not declared]
-    needed += [p.name for p in unknown if p.default is p.empty]
-    if needed:
+    needed = [p.name for p in unknown if p.default is p.empty]
+    if declared and needed:
         hint = meant(needed[0], optional)
-        says = f"{label}the parameter {needed[0]!r} is not an input or option of {adapter.operator}{hint}"
-        raise TargetError(says if declared else f"{says}; {in_a_line(mechanism, needed[0])}")
+        raise TargetError(f"{label}the parameter {needed[0]!r} is not an input or option of {adapter.operator}{hint}")
+    if not declared:
+        _check_parameters(adapter, mechanism, label, inputs, needed, plain=not (form and form.taken))
     _check_words(adapter, mechanism, label)
     for dtype in adapter.dtypes:
         if dtype not in FORMATS:
@@ -222,6 +222,32 @@ def _check_filled(adapter: Adapter, mechanism: Mechanism, given: Sequence[inspec
             else f"if the module takes the same array for another input, write same={{{missing[0]!r}: ...}}"
         )
         raise TargetError(f"{label}{missing[0]!r} of {mechanism.operator} is in neither weights= nor inputs=; {hint}")
+
+
+def _check_parameters(
+    adapter: Adapter,
+    mechanism: Mechanism,
+    label: str,
+    inputs: Sequence[inspect.Parameter],
+    needed: Sequence[str],
+    *,
+    plain: bool,
+) -> None:
+    """Raise `TargetError` for a parameter of a plain function that is none of the operator's, as far as names say so.
+
+    These are those that are `needed`, tables among the `inputs`, and of one that is called as the operator is those
+    that a call may leave out, or whose name says another input than its place.
+    """
+    strange = [p.name for p in inputs if p.name in TABLES]
+    strange += [p.name for p in inputs if plain and p.default is not p.empty and p.name not in mechanism.required]
+    if found := [*strange, *needed]:
+        hint = meant(found[0], mechanism.takes)
+        says = f"the parameter {found[0]!r} is not an input or option of {adapter.operator}{hint}"
+        raise TargetError(f"{label}{says}; {in_a_line(mechanism, found[0])}")
+    if plain and (otherwise := misplaced(adapter.function, mechanism)):
+        name, place, means = otherwise
+        says = f"the parameter {name!r} is at the place of {place}, and its name says {means}"
+        raise TargetError(f"{label}{says}; {in_a_line(mechanism, name)}")
 
 
 def _check_words(adapter: Adapter, mechanism: Mechanism, label: str) -> None:

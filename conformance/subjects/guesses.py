@@ -98,7 +98,11 @@ def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     others = [other for other in namesakes(named) if other in known.stating] if _by_name(adapter) else []
     if not others or is_spelt(adapter, known[named]):
         return named
-    return next((other for other in others if is_spelt(adapter, known[other])), named)
+    needed, own = len(_needed(adapter)), len(known[named].required)
+    as_many = [
+        other for other in others if needed == len(known[other].required) < own
+    ]  # of which only one can be meant
+    return next((other for other in others if is_spelt(adapter, known[other])), (as_many or [named])[0])
 
 
 def _by_name(adapter: Adapter) -> bool:

@@ -142,6 +142,22 @@ def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: C
     return name in _left(*_matched(function, mechanism, None, unplaced=read), mechanism)
 
 
+def misplaced(function: Callable[..., Any], mechanism: Mechanism) -> tuple[str, str, str] | None:
+    """The first parameter whose name says another input than its place, with both; None where there is none."""
+    for p, own in zip(_parameters(function), mechanism.required, strict=False):
+        means = p.name if p.name in mechanism.required else _called(p, mechanism) or like(p.name, mechanism.required)
+        if means in mechanism.required and means != own:
+            return p.name, own, means
+    return None
+
+
+def placed(function: Callable[..., Any], mechanism: Mechanism) -> dict[str, str]:
+    """The parameters that give inputs by their places alone, as no name says what they are, each with its input."""
+    by_name = _matched(function, mechanism, None, by_place=False)[0]
+    own = _matched(function, mechanism, None)[0]
+    return {name: text for name, text in own.items() if name not in by_name and text in mechanism.required}
+
+
 def _matched(
     function: Callable[..., Any],
     mechanism: Mechanism,

@@ -1,0 +1,49 @@
+"""The smallest first calls of a function, and whether it survives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from ..cases.plans import plan, scenarios_of
+from ..cases.profiles import PROFILES
+from ..execution.calling import Call, Reply
+from ..execution.faults import ABRUPT
+from ..mechanisms.mechanism import Mechanism
+from ..subjects.subject import AdapterSubject
+from .bench import Bench
+from .settling import Declined, Settled, claimed
+
+LOOKED_AT = 16
+"""Scenarios of which the smallest is the first call."""
+SMALLEST = 2
+"""Calls that are tried, for one may be refused."""
+
+
+def first_calls(subject: AdapterSubject, device: str, mechanism: Mechanism | None = None) -> Iterator[Call]:
+    """The smallest of the first scenarios of a mechanism, or of its operator, as the subject claims them."""
+    operator, claims, dtype = subject.mechanism, subject.claims, subject.claims.dtypes[0]
+    scenarios = (
+        scenarios_of(operator, claims, seed=0, dtype=dtype)
+        if mechanism is None
+        else plan(mechanism, claims, PROFILES["quick"], 0, dtype).one_by_one()
+    )
+    samples = islice(scenarios, LOOKED_AT)
+    for sample in sorted(samples, key=lambda one: one.entries)[:SMALLEST]:
+        bench = Bench(subject, sample.mechanism, dtype, device, operator.words)
+        try:
+            yield claimed(bench, sample, Settled(sample.values))
+        except Declined:
+            continue
+
+
+def ends_processes(subject: AdapterSubject, device: str) -> bool:
+    """Whether first calls of a function end their process, each of them; no further one would show anything."""
+    calls = [*first_calls(subject, device)]
+    with subject.session():
+        return bool(calls) and all(is_deadly(subject.call(call)) for call in calls)
+
+
+def is_deadly(reply: Reply) -> bool:
+    """Whether a call ended its process."""
+    return reply.fault is not None and reply.fault.kind in ABRUPT
