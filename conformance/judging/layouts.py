@@ -222,13 +222,16 @@ def _with_single(operator: Mechanism, sample: Sample, sizes: Collection[str], su
 def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sample]:
     """The first plain cases in which no two layouts have arrays of the same shapes, and some with fewer sizes.
 
-    Options of one value may have any. Where every call gives an optional input, so do these cases.
+    Options of one value may have any, and so may those on which conditions depend. Where every call gives an optional
+    input, so do these cases.
     """
     claims = subject.claims
     plain = {name: x for name, x in plain_options(operator).items() if name not in claims.fixed}
     options = {name: x for name, x in plain.items() if name in operator.options}
+    bound = {name for condition in claims.requires for name in condition.uses}  # which may have to be given
+    free = {name: x for name, x in options.items() if name not in bound}
     found: list[Sample] = []
-    for usual in (plain, options) if len(options) < len(plain) else (plain,):
+    for usual in {len(some): some for some in (plain, options, free)}.values():
         for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
             small = sample.entries <= SMALL and sample.layout == "contiguous"
             if small and all(same(sample.values[name], x) for name, x in usual.items()):

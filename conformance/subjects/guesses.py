@@ -22,6 +22,13 @@ from .readings import begun, is_spelt, line_of
 from .renaming import is_told, own_names, stack_called
 from .renaming import like as alike
 
+ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
+"""Functions of activation that a fused kernel may apply to what an operator gives."""
+
+
+class BesideError(UsageError):
+    """A name says an operator and something else that is computed beside it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -65,6 +72,8 @@ def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
     try:
         return _as_spelt(adapter, guess_operator(adapter.name, known, _needed(adapter)), known)
+    except BesideError:
+        raise
     except UsageError:
         ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
         found = [name for name in ours if is_spelt(adapter, known[name])]
@@ -187,6 +196,9 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     known = known or library()
     words, operator = _words(name), said_by(name, known)
     if operator:
+        if beside := _said_beside(words, known[operator]):
+            says = f"the name {name!r} says {beside} beside {operator}, which has none"
+            raise BesideError(f"{says}; add --operator {operator} if that is all that it computes")
         if operator == "multi_head" and needed and (_needs_attention(known, needed) or _has_no_weights(known, needed)):
             operator = "attention"
         passes = {*words.split("_")} & (BACKWARD | FORWARD)
@@ -204,6 +216,14 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     raise UsageError(
         f"the name {name!r} does not say which operator it is; add --operator NAME ('attnspec list operators')"
     )
+
+
+def _said_beside(words: str, operator: Mechanism) -> str:
+    """The activation that a name says beside a norm or a softmax that has none; nothing where it says none."""
+    if not operator.operator.endswith(("norm", "softmax")):
+        return ""
+    options = " ".join(f"{name} {option.text}" for m in operator.kin for name, option in m.options.items())
+    return next((word for word in words.split("_") if word in ACTIVATIONS and word not in options), "")
 
 
 def _is_forward(needed: Sequence[str], operator: str, known: Library) -> bool:

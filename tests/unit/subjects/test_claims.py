@@ -278,3 +278,18 @@ def test_of_two_sizes_that_are_to_equal_each_other_the_first_follows():
     assert {"value_dim": "head_dim", "k_len": "q_len"} == tied(
         {"value_dim": "head_dim"}, {"head_dim": "value_dim", "k_len": "q_len"}
     )
+
+
+def test_a_plain_function_whose_names_say_other_inputs_than_their_places_is_not_called():
+    def ssd(x, a, b, c, block_len): ...
+
+    says = refusal(ssd, "state_space", declared=False)
+    assert "the parameter 'a' is at the place of dt, and its name says a; say what to pass" in says
+    assert claims(ssd, "state_space").declared, "who declares it says so"
+
+
+def test_what_a_call_of_a_plain_function_may_leave_out_is_no_input():
+    def attend(scores, gate=None, first=True): ...
+
+    assert "the parameter 'gate' is not an input or option of attention" in refusal(attend, declared=False)
+    assert claims(attend).declared

@@ -150,3 +150,28 @@ def test_steps_of_attention_are_no_advice(tmp_path):
     adapter = Adapter("program", "", lambda query, key, value, seen: None, "torch", place=f"{path}:1")
     with pytest.raises(UsageError, match="add --operator NAME"):
         completed(adapter, Asked(), None)
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda y: y, "gated_activation"),
+        (lambda x, w_gate, w_up, w_down: x, "swiglu"),
+        (lambda x, w1, w2, w3: x, "swiglu"),
+    ],
+)
+def test_a_name_of_two_operators_is_that_of_the_one_that_takes_as_many_arrays(function, operator):
+    assert operator == completed(Adapter("swiglu", "", function, "torch"), Asked(), None).operator
+
+
+@pytest.mark.parametrize("name", ["rmsnorm_silu", "fused_layer_norm_gelu", "softmax_relu"])
+def test_a_norm_whose_name_says_an_activation_as_well_is_none(name):
+    with pytest.raises(UsageError, match=r"says \w+ beside \w+, which has none; add --operator"):
+        completed(Adapter(name, "", lambda x, weight: x, "torch"), Asked(), None)
+    own = Asked(operator="rms_norm")
+    assert "rms_norm" == completed(Adapter(name, "", lambda x, weight: x, "torch"), own, None).operator
+
+
+def test_what_an_operator_computes_by_itself_is_not_beside_it():
+    assert "group_norm" == guess_operator("triton_group_norm_silu")
+    assert "gated_activation" == guess_operator("silu_and_mul")

@@ -6,7 +6,7 @@ import attnspec
 from attnspec.errors import TargetError
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.stated import Line, stated
-from attnspec.subjects.renaming import ALIKE, like, stated_for
+from attnspec.subjects.renaming import ALIKE, like, misplaced, placed, stated_for
 
 
 def of(function, operator="attention", given=None):
@@ -117,3 +117,15 @@ def test_a_parameter_in_the_place_of_an_array_that_is_there_by_its_name_is_not_t
 
     with pytest.raises(TargetError, match=r"the parameter 'tile_size' is none of state_space; say what to pass"):
         attnspec.check(mamba_chunk_scan, framework="torch")
+
+
+def test_inputs_that_are_known_by_their_places_alone_are_told():
+    attention = library()["attention"]
+    assert {"other": "k", "third": "v"} == placed(lambda query, other, third, sm_scale=None: None, attention)
+    assert {} == placed(lambda q, key, values: None, attention)
+
+
+def test_a_name_that_says_another_input_than_its_place_is_told():
+    attention = library()["attention"]
+    assert ("key", "q", "k") == misplaced(lambda key, q, v: None, attention)
+    assert misplaced(lambda a, b, c: None, attention) is None

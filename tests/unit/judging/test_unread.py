@@ -1,0 +1,43 @@
+"""A plain function that is not read is no wrong implementation."""
+
+import pytest
+import torch
+
+import attnspec
+from attnspec.errors import TargetError
+
+
+def attention_pattern(height, width, shift):
+    return torch.arange(height)[:, None] // width == torch.arange(height) // shift
+
+
+def attention_of_others(height, width, shift):
+    """Taken for queries, keys and values by their places, and it has results."""
+    return torch.softmax(height @ width.mT, -1) @ shift
+
+
+def attention(q, k, v):
+    return {}[q.shape]
+
+
+def softmax(rows):
+    return {}[rows.shape]
+
+
+def checked(function):
+    return attnspec.check(function, dtypes="float32", profile="smoke", isolate=False, explain_time=0, exitfirst=True)
+
+
+def test_what_raises_errors_alone_and_says_by_no_name_what_it_takes_is_not_read():
+    with pytest.raises(TargetError) as caught:
+        checked(attention_pattern)
+    assert "by their places alone it takes `height` for q, `width` for k, `shift` for v, and each first call" in str(
+        caught.value
+    )
+    assert "--like 'attention(height=EXPRESSION)'" in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [attention_of_others, attention, softmax])
+def test_what_has_results_or_says_by_names_what_it_takes_is_wrong(function):
+    """And so is what takes one array, which cannot be confused with another."""
+    assert {function.__name__: "violated"} == checked(function).verdicts
