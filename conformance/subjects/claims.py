@@ -236,10 +236,12 @@ def _check_parameters(
     """Raise `TargetError` for a parameter of a plain function that is none of the operator's, as far as names say so.
 
     These are those that are `needed`, tables among the `inputs`, and of one that is called as the operator is those
-    that a call may leave out, or whose name says another input than its place.
+    that have a number or a flag by default, or whose name says another input than its place.
     """
     strange = [p.name for p in inputs if p.name in TABLES]
-    strange += [p.name for p in inputs if plain and p.default is not p.empty and p.name not in mechanism.required]
+    strange += [
+        p.name for p in inputs if plain and p.default not in (p.empty, None) and p.name not in mechanism.required
+    ]
     if found := [*strange, *needed]:
         hint = meant(found[0], mechanism.takes)
         says = f"the parameter {found[0]!r} is not an input or option of {adapter.operator}{hint}"

@@ -288,8 +288,9 @@ def test_a_plain_function_whose_names_say_other_inputs_than_their_places_is_not_
     assert claims(ssd, "state_space").declared, "who declares it says so"
 
 
-def test_what_a_call_of_a_plain_function_may_leave_out_is_no_input():
+def test_what_has_a_number_or_a_flag_by_default_is_no_input_of_a_plain_function():
     def attend(scores, gate=None, first=True): ...
 
-    assert "the parameter 'gate' is not an input or option of attention" in refusal(attend, declared=False)
+    assert "the parameter 'first' is not an input or option of attention" in refusal(attend, declared=False)
     assert claims(attend).declared
+    assert not claims(lambda a, b=None, c=None: a, declared=False).declared, "which may be arrays"
