@@ -103,12 +103,30 @@ def attention_soft_capping_ref(batch_size, q, k, v, causal, sm_scale, cap):
     return (scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(0, 1)
 
 
-RIGHT = (rope, attention_band_mask_ref, ssd_minimal_discrete, swiglu)
+def fp8_act_quant_ref(x, block_size=128, round_scale=False):
+    return in_codes(x, block_size, round_scale, 1)
+
+
+def fp8_act_quant_of_half_the_range(x, block_size=128, round_scale=False):
+    return in_codes(x, block_size, round_scale, 2)
+
+
+def in_codes(x, block_size, round_scale, part):
+    """Rows in blocks of columns, each with a scale of its own; no block has an end of its own."""
+    rows, n = x.shape
+    blocks = x.float().reshape(rows, n // block_size, block_size)
+    scale = blocks.abs().amax(-1).clamp(min=1e-12) / (448 / part)
+    scale = torch.exp2(torch.ceil(torch.log2(scale))) if round_scale else scale
+    return (blocks / scale[..., None]).clamp(-448, 448).reshape(rows, n).to(torch.float8_e4m3fn), scale
+
+
+RIGHT = (fp8_act_quant_ref, rope, attention_band_mask_ref, ssd_minimal_discrete, swiglu)
 WRONG = (
     rope_of_the_other_pairs,
     attention_band_mask_of_one_less,
     ssd_without_decay_to_the_end,
     swiglu_of_half_the_gate,
+    fp8_act_quant_of_half_the_range,
 )
 
 test_a_right_function_conforms = conforming(RIGHT)
