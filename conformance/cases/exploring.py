@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ..errors import SpecError
+from ..mechanisms.library import others_froze
 from ..mechanisms.mechanism import DRAWN_LAYOUTS, Mechanism
 from ..subjects.claims import Claims
 from .applicability import pins
@@ -170,7 +171,7 @@ def _collecting_nothing(first: bool) -> Iterator[None]:
 
     All specifications that were read are there, and hardly any garbage. What somebody else has frozen stays so.
     """
-    alone = first and not gc.get_freeze_count()
+    alone = first and not others_froze()
     if alone:
         gc.freeze()
     try:

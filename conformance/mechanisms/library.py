@@ -46,8 +46,6 @@ class Library(Mapping[str, Mechanism]):
         """The folders of its own files, where they are neither shipped nor registered."""
         self._read: dict[str, Mechanism] = {}
         self._owned: dict[Any, Any] = {}
-        self._others_froze = False
-        """Whether somebody has frozen objects: that is found once, for all of these are counted."""
 
     @functools.cached_property
     def _names(self) -> tuple[str, ...]:
@@ -69,16 +67,11 @@ class Library(Mapping[str, Mechanism]):
     def __getitem__(self, name: str) -> Mechanism:
         if name not in self._read:
             if name in self.files:
-                with uncollected(lasting=not self._is_frozen()):
+                with uncollected(lasting=not others_froze()):
                     self._read[name] = self._restored(name) or self._built(name)
             else:
                 self._read[name] = replace(self.beside[name], library=self)
         return self._read[name]
-
-    def _is_frozen(self) -> bool:
-        """Whether somebody else has taken objects from the garbage collector, which is to stay so."""
-        self._others_froze = self._others_froze or gc.get_freeze_count() > 0
-        return self._others_froze
 
     def kept(self, kind: Callable[[], Owned]) -> Owned:
         """What is kept of one kind about these mechanisms, for as long as the library is in use; made at first."""
@@ -209,6 +202,17 @@ class _Operators(Mapping[str, Takes]):
 
     def __len__(self) -> int:
         return len(self.library.stating)
+
+
+_others_froze = False
+"""Whether somebody has frozen objects: that is found once in a process, for all of these are counted."""
+
+
+def others_froze() -> bool:
+    """Whether somebody else has taken objects from the garbage collector, which is to stay so."""
+    global _others_froze
+    _others_froze = _others_froze or gc.get_freeze_count() > 0
+    return _others_froze
 
 
 @contextmanager

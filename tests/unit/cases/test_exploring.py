@@ -93,6 +93,7 @@ def test_hypothesis_is_not_asked_again_for_another_dtype(monkeypatch):
 
 
 def test_hypothesis_does_not_search_for_garbage_among_all_that_there_is(monkeypatch):
+    monkeypatch.setattr("attnspec.mechanisms.library._others_froze", False)
     gc.unfreeze()
     searched, everything = [], len(gc.get_objects())
     monkeypatch.setattr(gc, "collect", lambda: searched.append(len(gc.get_objects())))
@@ -102,6 +103,7 @@ def test_hypothesis_does_not_search_for_garbage_among_all_that_there_is(monkeypa
     drawing.join()
     assert [True] == [n < everything / 10 for n in searched]
     assert 0 == gc.get_freeze_count()
+    gc.freeze()  # as it was
 
 
 def test_examples_are_drawn_anew_where_something_else_comes_of_them():

@@ -253,10 +253,11 @@ def test_what_lasts_is_not_searched_for_garbage_once_it_is_made(lasting, searche
     assert (searched, True) == (bool(begun), gc.isenabled())
 
 
-def test_what_somebody_has_frozen_stays_so_and_is_counted_once(monkeypatch):
+def test_what_somebody_has_frozen_stays_so_and_is_counted_once_for_all_libraries(monkeypatch):
     counted = []
+    monkeypatch.setattr(module, "_others_froze", False)
     monkeypatch.setattr(gc, "get_freeze_count", lambda: counted.append(1) or 5)
     monkeypatch.setattr(gc, "unfreeze", lambda: pytest.fail("it is thawed"))
-    own = fresh(double=DOUBLE, triple=DOUBLE.replace("double", "triple"))
-    assert ("double", "triple") == (own["double"].name, own["triple"].name)
+    for one in (fresh("here", double=DOUBLE, triple=DOUBLE.replace("double", "triple")), fresh("there", double=DOUBLE)):
+        assert [*one] == [one[name].name for name in one]
     assert [1] == counted
