@@ -5,9 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-import attnspec
-
-from .test_plain_functions import conforming, refuted
+from .test_plain_functions import conforming, refuted, report_of
 
 
 def scored(q, k, scale=None):
@@ -161,27 +159,28 @@ RIGHT = (
 )  # fmt: skip
 WRONG = (
     attention_with_a_dropout_unscaled, attention_dropping_by_default_unscaled,
-    attention_with_the_mask_of_the_first_item, attention_with_the_mask_of_one_kv_head,
-    rms_norm_in_a_dtype_without_its_root, rms_norm_of_any_dtype, scaled_mm_by_the_first_scale, mha_with_one_segment,
+    attention_with_the_mask_of_the_first_item, rms_norm_in_a_dtype_without_its_root, rms_norm_of_any_dtype,
+    scaled_mm_by_the_first_scale, mha_with_one_segment,
     attention_with_segments_from_the_second_on, merge_attn_states_with_the_larger_lse,
 )  # fmt: skip
 
 
-test_a_right_function_conforms = conforming(RIGHT)
+TOLD = {
+    attention_with_a_mask_of_kv_heads: "`mask` is true where a query may see a key, [batch, kv_heads, q_len, k_len]",
+    ref_paged_attn: "`sliding_window` is how many tokens a query sees at most, its own among them",
+    attention_of_a_mask_of_any_shape: "`dropout_p` is 0 in every call: not tested, as no parameter is a seed",
+}
+
+
+def is_told_rightly(function, report):
+    assert TOLD.get(function, "") in str(report)
+    if function is attention_of_a_mask_of_any_shape:  # which is none of one shape
+        assert "kv_heads, q_len, k_len]" not in str(report)
+
+
+test_a_right_function_conforms_and_is_told_for_what_it_is = conforming(RIGHT, is_told_rightly)
 test_a_wrong_function_does_not = refuted(WRONG)
-
-
-def test_what_a_mask_and_a_window_are_is_said():
-    report = attnspec.check(attention_with_a_mask_of_kv_heads, dtypes=("float32",), explain_time=0)
-    assert "`mask` is true where a query may see a key, [batch, kv_heads, q_len, k_len]" in str(report)
-    report = attnspec.check(ref_paged_attn, dtypes=("float32",), explain_time=0)
-    assert "`sliding_window` is how many tokens a query sees at most, its own among them" in str(report)
-
-
-def test_a_dropout_that_no_seed_makes_alike_is_told_and_a_mask_of_any_shape_is_none_of_one_shape():
-    report = str(attnspec.check(attention_of_a_mask_of_any_shape, dtypes=("float32",), explain_time=0))
-    assert "`dropout_p` is 0 in every call: not tested, as no parameter is a seed" in report
-    assert "kv_heads, q_len, k_len]" not in report
+test_a_wrong_function_that_fewer_cases_show_does_not = refuted((attention_with_the_mask_of_one_kv_head,), "quick")
 
 
 FILE = """
@@ -196,6 +195,6 @@ def attention_of_all_keys(q, k, v, window_size=(-1, -1)):
 def test_a_window_that_is_a_pair_by_default_is_read_as_one_in_a_file(tmp_path):
     path = tmp_path / "kernels.py"
     path.write_text(FILE)
-    report = attnspec.check(f"{path}:attention_of_all_keys", dtypes=("float32",), explain_time=0)
+    report = report_of(f"{path}:attention_of_all_keys", "smoke")
     assert {"attention_of_all_keys": "violated"} == report.verdicts
     assert "is not an option" not in str(report)
