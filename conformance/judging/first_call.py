@@ -49,7 +49,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     says += [*_as_made(subject), *_own_scale(subject)]
-    if ends_processes(subject, device):
+    if subject.isolated and not subject.claims.declared and ends_processes(subject, device):
         subject.laid_out = True  # as far as anything can be seen of it
         return tuple(says)
     _find_variant(subject, device)

@@ -67,3 +67,10 @@ def test_what_refuses_its_first_calls_is_tried_further():
     noticed(subject, "cpu")
     assert len(made) > 12
     assert "torch" == made[-1]
+
+
+def test_in_this_process_no_call_is_made_to_see_whether_it_survives():
+    made = list[str]()
+    adapter = Adapter("softmax", "softmax", lambda x: made.append("called") or x, "torch", guessed=False)
+    noticed(AdapterSubject(adapter, library()["softmax"]), "cpu")
+    assert [] == made
