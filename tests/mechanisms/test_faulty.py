@@ -13,7 +13,7 @@ from attnspec.adapters.faults.norms import SOFTMAX, blocks, shared
 from attnspec.adapters.faults.whole import OTHERWISE, Whole
 from attnspec.auditing import faulty
 from attnspec.auditing.faulty import audited_fault, faults_of
-from attnspec.cases.profiles import Profile
+from attnspec.cases.profiles import PROFILES, Profile
 from attnspec.errors import UsageError
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -23,6 +23,7 @@ from attnspec.subjects.registered import families, fault, faults
 from attnspec.subjects.targets import resolve, subject
 
 SCENARIOS = Profile("scenarios", covering=0, draws=0, admitted=1)
+SMOKE = PROFILES["smoke"]
 FAULTS = faults()
 WHOLES = {
     f"{module.rpartition('.')[2]}.{name}": whole
@@ -38,8 +39,8 @@ KNOWN = 250
 def test_what_faults_are_made_from_is_conformant(whole):
     declared = {"conventions": whole.conventions, "grade": whole.grade, "requires": whole.requires}
     right = Adapter("right", whole.operator, whole.right(), whole.framework, **declared)
-    own = [m for m in library().values() if m.operator == whole.operator]
-    cells = [cell for m in own for cell in run(Request(subject(right), m, "float32", SCENARIOS)).cells]
+    own = library().of(whole.operator)
+    cells = [cell for m in own for cell in run(Request(subject(right), m, "float32", SMOKE)).cells]
     assert [] == [cell.address for cell in cells if cell.bad and cell.level == "must"]
     told = [c for c in cells if c.law == "definition" or own[0].undetermined]  # which has laws alone
     assert "pass" == next(c.verdict for c in told if c.verdict != "not_declared")
@@ -50,9 +51,7 @@ def test_what_faults_are_made_from_is_conformant(whole):
 )
 def test_what_faults_are_made_from_is_conformant_in_other_sizes(whole, size):
     right = Adapter("right", whole.operator, whole.right(size), whole.framework, conventions=whole.conventions)
-    result = run(
-        Request(subject(right), library()[whole.operator], "float32", SCENARIOS, laws=frozenset({"definition"}))
-    )
+    result = run(Request(subject(right), library()[whole.operator], "float32", SMOKE, laws=frozenset({"definition"})))
     assert ["pass"] == [cell.verdict for cell in result.cells if cell.law == "definition"]
 
 

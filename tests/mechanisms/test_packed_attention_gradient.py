@@ -157,7 +157,8 @@ def with_sinks(factor):
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "pass"), (0.0, "fail")])
 def test_the_gradient_of_a_sink_is_checked_through_a_known_interface(factor, verdict):
     law = "packed_attention_gradient.definition"
-    report = attnspec.check(with_sinks(factor), like="flash_attn_varlen_func", isolate=False, laws=law)
+    more = {"profile": "smoke", "isolate": False, "laws": law}
+    report = attnspec.check(with_sinks(factor), like="flash_attn_varlen_func", **more)
     verdicts = {line["verdict"] for line in report.lines if line["kind"] == "cell"}
     assert {verdict} == verdicts, report
     assert (verdict == "fail") is ("packed_attention_gradient.sink_without_gradient:" in str(report))
@@ -185,9 +186,9 @@ def wrong(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softm
 
 def failing(function):
     laws = ("packed_attention.definition", "packed_attention_gradient.definition")
-    report = attnspec.check(function, like="flash_attn_varlen_func", profile="smoke", isolate=False, laws=laws)
-    cells = [line for line in report.lines if line["kind"] == "cell"]
-    return {cell["mechanism"]: cell["verdict"] for cell in cells if cell["dtype"] == "float32"}, str(report)
+    more = {"profile": "smoke", "isolate": False, "laws": laws, "dtypes": "float32"}
+    report = attnspec.check(function, like="flash_attn_varlen_func", **more)
+    return {cell["mechanism"]: cell["verdict"] for cell in report.cells}, str(report)
 
 
 def test_the_gradients_of_a_function_of_a_known_interface_come_along():
@@ -265,5 +266,7 @@ def test_gradients_of_keys_begin_where_their_slots_do(into, right):
         laws=("padded_pack_gradient.definition",),
         isolate=False,
         dtypes=("float32",),
+        explain_time=0,
+        exitfirst=not right,
     )
     assert right == bool(report)

@@ -324,7 +324,7 @@ def test_what_a_backward_pass_is_handed_of_the_forward_one_is_seen_as_well(funct
 def test_a_backward_pass_is_checked(function, operator, verdict):
     laws = (f"{operator}_gradient.definition",)
     given = {"framework": "torch", "profile": "smoke", "laws": laws, "dtypes": "float32", "explain_time": 0}
-    report = attnspec.check(function, operator=f"{operator}_gradient", **given)
+    report = attnspec.check(function, operator=f"{operator}_gradient", exitfirst=verdict == "violated", **given)
     assert {function.__name__: verdict} == report.verdicts, report
 
 
@@ -347,7 +347,9 @@ def cross_entropy_of_some_tokens(logits, targets):
 def test_who_fails_where_tokens_are_left_out_takes_none_and_who_is_wrong_there_is_refuted():
     said = "fails unless all(targets != ignore_index), with IndexError"
     for function, verdict in ((cross_entropy_of_every_token, "conformant"), (cross_entropy_of_some_tokens, "violated")):
-        report = attnspec.check(function, operator="cross_entropy", dtypes="float32", isolate=False, explain_time=0)
+        report = attnspec.check(
+            function, operator="cross_entropy", profile="smoke", dtypes="float32", isolate=False, explain_time=0
+        )
         assert ({function.__name__: verdict}, verdict == "conformant") == (report.verdicts, said in str(report))
 
 
@@ -383,5 +385,6 @@ def test_what_the_operator_has_is_read_as_it_has_it_wherever_no_other_way_is_rig
 )
 def test_what_is_found_is_checked(function, verdict):
     laws = ("attention.definition", "padding_mask.definition", "alibi.definition")
-    report = attnspec.check(function, operator="attention", framework="torch", profile="smoke", laws=laws)
+    given = {"framework": "torch", "profile": "smoke", "dtypes": "float32", "explain_time": 0}
+    report = attnspec.check(function, operator="attention", laws=laws, exitfirst=verdict == "violated", **given)
     assert {function.__name__: verdict} == report.verdicts, report
