@@ -17,8 +17,8 @@ def check(monkeypatch):
     for name in ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "1")
 
-    def check(example, *mechanisms):
-        chosen = [arg for mechanism in mechanisms for arg in ("--mechanism", mechanism)]
+    def check(example, mechanism, profile="quick"):
+        chosen = ["--mechanism", mechanism, "--profile", profile]
         result = CliRunner().invoke(main, ["check", str(EXAMPLES / f"{example}.py"), *chosen])
         assert "" == result.stderr
         return result.exit_code, result.stdout.splitlines()
@@ -27,14 +27,14 @@ def check(monkeypatch):
 
 
 def test_a_kernel_in_blocks_is_conformant(check):
-    code, lines = check("blockwise_softmax", "causal_mask")
+    code, lines = check("blockwise_softmax", "causal_mask", "smoke")
     assert 0 == code
     assert any(line.startswith("CONFORMANT      blockwise_softmax (float32 bfloat16) ") for line in lines)
     assert not any(line.startswith("==") for line in lines if "SUMMARY" not in line)
 
 
 def test_a_class_with_weights_is_conformant(check):
-    code, lines = check("small_gpt", "multi_head")
+    code, lines = check("small_gpt", "multi_head", "smoke")
     assert 0 == code
     assert any(line.startswith("CONFORMANT      small_gpt (float32 bfloat16) ") for line in lines)
     assert not any(" refused" in line for line in lines)

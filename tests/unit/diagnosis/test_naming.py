@@ -1,5 +1,6 @@
 """A failure is named after the known mistakes that the subject behaves like on every case, or not at all."""
 
+import functools
 import importlib.util
 from pathlib import Path
 
@@ -74,6 +75,12 @@ def found_of(one, mechanism, dtype="float32", **more):
     return diagnose(bench, failure, 0, **more)
 
 
+@functools.cache
+def likeness_of_mistake(address):
+    """What a known mistake is called, found once for all tests that read it."""
+    return likeness_of(mistake(address), address.partition(".")[0])
+
+
 def planted(*addresses):
     """A subject with several mistakes of one mechanism."""
     m = library()[addresses[0].partition(".")[0]]
@@ -83,25 +90,25 @@ def planted(*addresses):
 
 @pytest.mark.parametrize(("mechanism", "name"), [*SMALL, *ATTENTION])
 def test_the_mistake_that_was_planted_is_named(mechanism, name):
-    likeness = likeness_of(mistake(f"{mechanism}.{name}"), mechanism)
+    likeness = likeness_of_mistake(f"{mechanism}.{name}")
     assert f"{mechanism}.{name}" in (likeness.name, *likeness.others)
     assert [""] == [cause.convention for cause in likeness.causes]
     assert likeness.agreed >= 1
 
 
 def test_a_name_comes_with_its_sentence_and_the_cases_that_tell():
-    likeness = likeness_of(mistake("attention.no_scale"), "attention")
+    likeness = likeness_of_mistake("attention.no_scale")
     assert [library()["attention"].mistakes["no_scale"].says] == [cause.says for cause in likeness.causes]
     assert likeness.agreed > 50
 
 
 def test_what_gives_the_same_on_all_cases_is_said_to():
-    likeness = likeness_of(mistake("softmax.maximum_of_all"), "softmax")
+    likeness = likeness_of_mistake("softmax.maximum_of_all")
     assert ("softmax.floored_maximum", ("softmax.maximum_of_all",)) == (likeness.name, likeness.others)
 
 
 def test_what_comes_next_is_said_with_the_cases_on_which_it_differs():
-    likeness = likeness_of(mistake("softmax.maximum_of_all"), "softmax")
+    likeness = likeness_of_mistake("softmax.maximum_of_all")
     assert ("softmax.clipped_maximum", 2) == (likeness.runner_up, likeness.differs)
 
 

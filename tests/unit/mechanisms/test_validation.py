@@ -72,8 +72,8 @@ def test_a_further_mechanism_may_replace_sizes_options_and_lines():
     text = (spec_folder() / "causal_mask.yaml").read_text("utf-8")
     further = "definition:\n  in_past: column <= row\nsizes:\n  batch: 1\noptions:\n"
     Path("causal_mask.yaml").write_text(text.replace("options:\n", further), "utf-8")
-    beside = {name: m for name, m in library().items() if name != "causal_mask"}
-    loaded, operator = load([Path("causal_mask.yaml")], beside)["causal_mask"], library()["attention"]
+    operator = library()["attention"]
+    loaded = load([Path("causal_mask.yaml")], {"attention": operator})["causal_mask"]
     assert ("column <= row", "1", "true") == (
         loaded.definition["in_past"].text,
         loaded.sizes["batch"].text,
