@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..errors import TargetError
+from ..mechanisms.parameters import readings
 from ..subjects.forms import in_a_line
 from ..subjects.renaming import placed
 from ..subjects.subject import REFUSING, AdapterSubject
@@ -21,6 +22,8 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     """
     m, adapter = subject.mechanism, subject.adapter
     by_place = placed(adapter.function, m) if adapter.guessed and len(m.required) > 1 else {}
+    read = {name for one in readings(m) for several in one.parameters for name in several}
+    by_place = {name: own for name, own in by_place.items() if name not in read}
     if not by_place:
         return
     dtype, says = subject.claims.dtypes[0], ""
