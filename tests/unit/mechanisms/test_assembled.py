@@ -42,7 +42,7 @@ def test_every_shipped_expression_is_the_same_in_numpy(name):
     for output, text in one.outputs.items():
         made = expression(text, library()[one.operator], one.returns)
         returned = {"topk_weights": OWN, "topk_ids": IDS, "pool": np.arange(24.0).reshape(2, 2, 3, 2)}
-        returned |= {"d_gates": OWN, "d_partners": 2 * OWN, "heads_first": OWN}
+        returned |= {"d_gates": OWN, "d_partners": 2 * OWN, "heads_first": OWN, "last_state": returned["pool"]}
         found = assembled({output: made}, returned, {"experts": 3}, "float64")[output]
         assert found.tolist() == eval(in_numpy(text), {"np": np, "experts": 3, **returned}).tolist()
 
