@@ -231,7 +231,7 @@ def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sa
     bound = {name for condition in claims.requires for name in condition.uses}  # which may have to be given
     free = {name: x for name, x in options.items() if name not in bound}
     found: list[Sample] = []
-    for usual in {len(some): some for some in (plain, options, free)}.values():
+    for usual in {len(some): some for some in (plain, options, free)}.values():  # each is a part of the one before
         for sample in plan(operator, claims, PROFILES["quick"], 0, dtype).one_by_one():
             small = sample.entries <= SMALL and sample.layout == "contiguous"
             if small and all(same(sample.values[name], x) for name, x in usual.items()):

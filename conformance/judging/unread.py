@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ..cases.plans import plan
-from ..cases.profiles import PROFILES
 from ..errors import TargetError
 from ..mechanisms.parameters import readings
 from ..subjects.forms import in_a_line
 from ..subjects.renaming import placed
 from ..subjects.subject import REFUSING, AdapterSubject
 from .bench import Bench
-from .fits import CASES
+from .fits import giving
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -28,9 +26,8 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         return
     dtype, says = subject.claims.dtypes[0], ""
     bench = Bench(subject, m, dtype, device, m.words)
-    samples = plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one()
     with subject.session():
-        for _, sample in zip(range(CASES), samples, strict=False):
+        for sample in giving(subject, m, dtype, ()):
             trial = Trial(bench, sample)
             try:
                 trial.reply(trial.base)

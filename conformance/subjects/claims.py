@@ -113,12 +113,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     told = {p.name for p in further if form and form.layout.folds and p.name in mechanism.sizes}
     written = {p.name: p.name for p in further if form and p.name in mechanism.outputs and p.name in form.layout.own}
     unknown = [p for p in further if p.name not in {*optional, *told, *written}]
-    needed = [p.name for p in unknown if p.default is p.empty]
-    if declared and needed:
-        hint = meant(needed[0], optional)
-        raise TargetError(f"{label}the parameter {needed[0]!r} is not an input or option of {adapter.operator}{hint}")
-    if not declared:
-        _check_parameters(adapter, mechanism, label, inputs, needed, plain=not (form and form.taken))
+    plain = not declared and not (form and form.taken)
+    _check_parameters(adapter, mechanism, label, inputs, unknown, declared=declared, plain=plain)
     _check_words(adapter, mechanism, label)
     for dtype in adapter.dtypes:
         if dtype not in FORMATS:
@@ -229,27 +225,28 @@ def _check_parameters(
     mechanism: Mechanism,
     label: str,
     inputs: Sequence[inspect.Parameter],
-    needed: Sequence[str],
+    unknown: Sequence[inspect.Parameter],
     *,
+    declared: bool,
     plain: bool,
 ) -> None:
-    """Raise `TargetError` for a parameter of a plain function that is none of the operator's, as far as names say so.
+    """Raise `TargetError` for a parameter that is none of the operator's, as far as names say so.
 
-    These are those that are `needed`, tables among the `inputs`, and of one that is called as the operator is those
-    that have a number or a flag by default, or whose name says another input than its place.
+    These are the `unknown` ones that every call has, and of who declares nothing tables among the `inputs`. Of one that
+    is `plain`, called as the operator is, they are also inputs that have a number or a flag by default, or whose name
+    says another input than its place.
     """
-    strange = [p.name for p in inputs if p.name in TABLES]
-    strange += [
-        p.name for p in inputs if plain and p.default not in (p.empty, None) and p.name not in mechanism.required
-    ]
-    if found := [*strange, *needed]:
+    numbers = [p for p in inputs if plain and p.default is not p.empty and p.default is not None]
+    strange = [p for p in inputs if p.name in TABLES and not declared]
+    strange += [p for p in numbers if p.name not in mechanism.required]
+    if found := [p.name for p in (*strange, *(p for p in unknown if p.default is p.empty))]:
         hint = meant(found[0], mechanism.takes)
-        says = f"the parameter {found[0]!r} is not an input or option of {adapter.operator}{hint}"
-        raise TargetError(f"{label}{says}; {in_a_line(mechanism, found[0])}")
+        says = f"{label}the parameter {found[0]!r} is not an input or option of {adapter.operator}{hint}"
+        raise TargetError(says if declared else f"{says}; {in_a_line(mechanism, found[0])}")
     if plain and (otherwise := misplaced(adapter.function, mechanism)):
         name, place, means = otherwise
-        says = f"the parameter {name!r} is at the place of {place}, and its name says {means}"
-        raise TargetError(f"{label}{says}; {in_a_line(mechanism, name)}")
+        says = f"{label}the parameter {name!r} is at the place of {place}, and its name says {means}"
+        raise TargetError(f"{says}; {in_a_line(mechanism, name)}")
 
 
 def _check_words(adapter: Adapter, mechanism: Mechanism, label: str) -> None:

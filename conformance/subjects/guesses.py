@@ -26,10 +26,6 @@ ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
 """Functions of activation that a fused kernel may apply to what an operator gives."""
 
 
-class BesideError(UsageError):
-    """A name says an operator and something else that is computed beside it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is said of functions that do not say it by themselves."""
@@ -46,12 +42,25 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     like = asked.like or adapter.like
     one = signature_named(like) if like else _interface(adapter, asked.operator, known)
     named = asked.operator or (one.operator if one else _operator_of(adapter, known))
+    if not (asked.operator or like or (one and one.is_called(adapter.name))):
+        _check_name(adapter.name, known[named])
     like = one.name if one else ""
     if not like and named in known.stating and _by_name(adapter):
         like = line_of(adapter, known[named], begun(adapter, known[named]))
     given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
     guessed = named in known.stating and _by_name(adapter) and not (asked.like or adapter.like)
     return replace(adapter, operator=named, like=like, guessed=guessed, **given)
+
+
+def _check_name(name: str, operator: Mechanism) -> None:
+    """Raise `UsageError` where a name says an activation beside a norm or a softmax that has none."""
+    if not operator.operator.endswith(("norm", "softmax")):
+        return
+    options = " ".join(f"{own} {option.text}" for m in operator.kin for own, option in m.options.items())
+    beside = next((word for word in _words(name).split("_") if word in ACTIVATIONS and word not in options), "")
+    if beside:
+        says = f"the name {name!r} says {beside} beside {operator.operator}, which has none"
+        raise UsageError(f"{says}; add --operator {operator.operator} if that is all that it computes")
 
 
 def as_made(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
@@ -72,8 +81,6 @@ def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
     try:
         return _as_spelt(adapter, guess_operator(adapter.name, known, _needed(adapter)), known)
-    except BesideError:
-        raise
     except UsageError:
         ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
         found = [name for name in ours if is_spelt(adapter, known[name])]
@@ -107,11 +114,10 @@ def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     others = [other for other in namesakes(named) if other in known.stating] if _by_name(adapter) else []
     if not others or is_spelt(adapter, known[named]):
         return named
-    needed, own = len(_needed(adapter)), len(known[named].required)
-    as_many = [
-        other for other in others if needed == len(known[other].required) < own
-    ]  # of which only one can be meant
-    return next((other for other in others if is_spelt(adapter, known[other])), (as_many or [named])[0])
+    spelt = [other for other in others if is_spelt(adapter, known[other])]
+    needed, own = len(_needed(adapter)), len(known[named].required)  # who asks for fewer arrays cannot mean that one
+    spelt += [other for other in others if needed == len(known[other].required) < own]
+    return (spelt or [named])[0]
 
 
 def _by_name(adapter: Adapter) -> bool:
@@ -196,9 +202,6 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     known = known or library()
     words, operator = _words(name), said_by(name, known)
     if operator:
-        if beside := _said_beside(words, known[operator]):
-            says = f"the name {name!r} says {beside} beside {operator}, which has none"
-            raise BesideError(f"{says}; add --operator {operator} if that is all that it computes")
         if operator == "multi_head" and needed and (_needs_attention(known, needed) or _has_no_weights(known, needed)):
             operator = "attention"
         passes = {*words.split("_")} & (BACKWARD | FORWARD)
@@ -216,14 +219,6 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     raise UsageError(
         f"the name {name!r} does not say which operator it is; add --operator NAME ('attnspec list operators')"
     )
-
-
-def _said_beside(words: str, operator: Mechanism) -> str:
-    """The activation that a name says beside a norm or a softmax that has none; nothing where it says none."""
-    if not operator.operator.endswith(("norm", "softmax")):
-        return ""
-    options = " ".join(f"{name} {option.text}" for m in operator.kin for name, option in m.options.items())
-    return next((word for word in words.split("_") if word in ACTIVATIONS and word not in options), "")
 
 
 def _is_forward(needed: Sequence[str], operator: str, known: Library) -> bool:

@@ -144,10 +144,11 @@ def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: C
 
 def misplaced(function: Callable[..., Any], mechanism: Mechanism) -> tuple[str, str, str] | None:
     """The first parameter whose name says another input than its place, with both; None where there is none."""
-    for p, own in zip(_parameters(function), mechanism.required, strict=False):
-        means = p.name if p.name in mechanism.required else _called(p, mechanism) or like(p.name, mechanism.required)
-        if means in mechanism.required and means != own:
-            return p.name, own, means
+    own = _matched(function, mechanism, None, by_place=False)[0]
+    for p, place in zip(_parameters(function), mechanism.required, strict=False):
+        means = own.get(p.name, place)
+        if means in mechanism.required and means != place:
+            return p.name, place, means
     return None
 
 

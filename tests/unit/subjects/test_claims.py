@@ -1,5 +1,6 @@
 """What an implementation claims: its declaration, read together with the signature of its function."""
 
+import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
@@ -294,3 +295,9 @@ def test_what_has_a_number_or_a_flag_by_default_is_no_input_of_a_plain_function(
     assert "the parameter 'first' is not an input or option of attention" in refusal(attend, declared=False)
     assert claims(attend).declared
     assert not claims(lambda a, b=None, c=None: a, declared=False).declared, "which may be arrays"
+
+
+def test_an_array_by_default_is_compared_with_nothing():
+    zeros = np.zeros(3)
+    with pytest.raises(TargetError, match="the parameter 'other' is not an input or option of attention"):
+        claims(lambda q, other=zeros, v=None: q, declared=False)

@@ -164,14 +164,16 @@ def test_a_name_of_two_operators_is_that_of_the_one_that_takes_as_many_arrays(fu
     assert operator == completed(Adapter("swiglu", "", function, "torch"), Asked(), None).operator
 
 
+@pytest.mark.parametrize("function", [lambda x, weight: x, lambda input, weight, eps=1e-6: input])  # noqa: A006
 @pytest.mark.parametrize("name", ["rmsnorm_silu", "fused_layer_norm_gelu", "softmax_relu"])
-def test_a_norm_whose_name_says_an_activation_as_well_is_none(name):
+def test_a_norm_whose_name_says_an_activation_as_well_is_none(name, function):
     with pytest.raises(UsageError, match=r"says \w+ beside \w+, which has none; add --operator"):
-        completed(Adapter(name, "", lambda x, weight: x, "torch"), Asked(), None)
+        completed(Adapter(name, "", function, "torch"), Asked(), None)
     own = Asked(operator="rms_norm")
     assert "rms_norm" == completed(Adapter(name, "", lambda x, weight: x, "torch"), own, None).operator
 
 
 def test_what_an_operator_computes_by_itself_is_not_beside_it():
-    assert "group_norm" == guess_operator("triton_group_norm_silu")
-    assert "gated_activation" == guess_operator("silu_and_mul")
+    normed = Adapter("group_norm_silu", "", lambda x, num_groups, weight, bias, eps: x, "torch")
+    assert "group_norm" == completed(normed, Asked(), None).operator
+    assert "gated_activation" == completed(Adapter("silu_and_mul", "", lambda x: x, "torch"), Asked(), None).operator
