@@ -100,7 +100,7 @@ def narrowed(observations: Sequence[Observation], dtype: str) -> Likeness | None
     small = [o for o in observations if o.entries <= ENTRIES and o.answered() and (wide or _errors(o) is not None)]
     counted = sorted(((_missed(o, o.exact.values), o) for o in small), key=lambda one: -one[0])[:CALLS]
     telling, missed = [o for _, o in counted], sum(count for count, _ in counted)
-    if missed < TELLING:
+    if not TELLING <= missed < np.inf:  # what is rounded has the shape that it is to have
         return None
     formats = [fmt for fmt in FORMATS.values() if fmt.digits < own.digits] if wide else [own]
     least, found = FEWER * missed, []

@@ -107,3 +107,19 @@ def test_two_steps_are_named_together_and_one_may_be_a_reciprocal():
 def test_what_rounds_to_the_nearest_alone_is_precise_enough():
     assert attnspec.check(norm()).conformant
     assert attnspec.check(softmax()).conformant
+
+
+def test_results_of_another_shape_are_not_called_rounded():
+    """Beams that are filled up to the width, with scores that are divided by one token too many."""
+
+    @attnspec.adapter("beam_search", dtypes=("float32",), differentiable=False)
+    def beam_search(log_probs, *, start, width, length):
+        beams = [((start,), 0.0)]
+        for _ in range(length):
+            beams = [((*b, t), s + float(log_probs[b[-1], t])) for b, s in beams for t in range(len(log_probs))]
+            beams = sorted(beams, key=lambda beam: -beam[1])[:width]
+        beams += [((start, *[0] * length), -np.inf)] * (width - len(beams))
+        scores = torch.tensor([score / (length + 1) for _, score in beams], dtype=log_probs.dtype)
+        return torch.tensor([tokens[1:] for tokens, _ in beams]), scores
+
+    assert not named(beam_search, "definition", law="definition")
