@@ -47,13 +47,17 @@ def pins(mechanism: Mechanism, claims: Claims) -> dict[str, Any]:
     return {**unclaimed, **unsaid, **{n: x for n, x in claims.fixed.items() if n in mechanism.options}}
 
 
-def plain_options(mechanism: Mechanism) -> dict[str, Any]:
-    """The options and optional inputs of a mechanism at the first choice of their draws."""
+def plain_options(mechanism: Mechanism, claims: Claims | None = None) -> dict[str, Any]:
+    """The options and optional inputs of a mechanism at the first choice of their draws.
+
+    With `claims`, what a subject is never without has its own number in place of none.
+    """
     drawn = {**mechanism.options, **{name: mechanism.inputs[name] for name in mechanism.optional}}
     named = (*mechanism.conventions.values(), *mechanism.vocabulary.values())
     words = {word for words in named for word in words}
     found = {name: default_of(expression, words) for name, expression in drawn.items()}
-    return {name: default for name, default in found.items() if default is not NO_DEFAULT}
+    own = claims.usual if claims else {}
+    return {name: own.get(name, x) if x is None else x for name, x in found.items() if x is not NO_DEFAULT}
 
 
 def applicable(setting: Mapping[str, Expression], pinned: Mapping[str, Any]) -> bool:

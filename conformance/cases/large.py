@@ -140,7 +140,7 @@ def large_sample(
         beyond = [n for n, x in assigned.items() if n in pinned and not applicable({n: x}, pinned)]
         return f"does not take {beyond[0]}"
     own = replace(mechanism, scenarios={label: Setting(label, assigned, None)})
-    free = {n: x for n, x in {**plain_options(mechanism), **pinned}.items() if n not in assigned}
+    free = {n: x for n, x in {**plain_options(mechanism, claims), **pinned}.items() if n not in assigned}
     case = Case(mechanism.name, label, seed_of(seed, mechanism.name, label), free, scenario=label)
     try:
         with budget.roomy(ROOM):

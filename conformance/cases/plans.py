@@ -32,7 +32,7 @@ def directed(mechanism: Mechanism, claims: Claims, seed: int) -> Iterator[Case]:
 
     What they do not assign is plain: options and optional inputs are at their default, and only sizes are drawn.
     """
-    pinned, plain = pins(mechanism, claims), plain_options(mechanism)
+    pinned, plain = pins(mechanism, claims), plain_options(mechanism, claims)
     settings = [(name, name, setting.assigned) for name, setting in mechanism.scenarios.items()]
     settings += [(f"example:{name}", name, example.given) for name, example in mechanism.examples.items()]
     for scenario, label, assigned in settings:

@@ -172,7 +172,12 @@ class Sample:
         return stored_as(x, self.mechanism.dtype_of(name, self.dtype, said))
 
     def _snapped(self, name: str, x: Any) -> Any:
-        """A drawn size or option at the nearest value that the subject's limits allow, or that of a size it equals."""
+        """A drawn size or option at the nearest value that the subject's limits allow, or that of a size it equals.
+
+        An option that the subject is never without has the subject's own number instead of none.
+        """
+        if x is None and self.claims and name in self.claims.usual:
+            return self.claims.usual[name]
         if self.claims and name in self.claims.ties:
             return self[self.claims.ties[name]]
         allowed = self.claims.limits.get(name) if self.claims else None

@@ -6,6 +6,7 @@ returns beside outputs, and whether it can be differentiated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -23,10 +24,12 @@ from ..mechanisms.stated import is_stated
 from ..numerics import budget
 from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
 from ..subjects.guesses import as_documented, as_made
+from ..subjects.hints import source_of
 from ..subjects.renaming import numbered
 from ..subjects.subject import AdapterSubject, Subject
 from .conventions import identified
 from .layouts import is_read_right, lay_out
+from .own_defaults import own_defaults
 from .possible_layouts import candidates, differing_later
 from .readings import find_readings, last_resorts
 from .refused_sizes import Limits, fails, in_chunks, learned, one_width, refuses, taken_alone, taken_as_copies
@@ -35,6 +38,8 @@ from .unread import check_read
 
 Shape = tuple[int, ...]
 Results = list[tuple[Shape, Call]]
+GREATEST = re.compile(r"(^|_)(row)?(max|amax|maxima|maximum)(_|$)")
+"""What a variable is called that holds the greatest values along an axis."""
 SEED = "seed"
 """The option by which random numbers are the same in another call."""
 
@@ -52,6 +57,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     if subject.isolated and not subject.claims.declared and ends_processes(subject, device):
         subject.laid_out = True  # as far as anything can be seen of it
         return tuple(says)
+    says += _greatest_values(subject)
     _find_variant(subject, device)
     readings = find_readings(subject, device)
     chunks = _larger_chunks(subject, device)
@@ -59,7 +65,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
     limits += [*_taken_alone(subject, device), *_taken_as_copies(subject, device)]
     if chunks or (limits and not readings):  # which calls beyond them may have hidden
         readings = find_readings(subject, device)
-    says += [*readings, *limits, *_without_seed(subject)]
+    says += [*readings, *limits, *_own_defaults(subject, device), *_without_seed(subject)]
     says += _other_results(subject, device)
     check_read(subject, device)
     if subject.claims.sparing:
@@ -79,6 +85,14 @@ def _own_scale(subject: AdapterSubject) -> list[str]:
     """Which number the scale of a plain function is by default, in words; it is passed one in every call."""
     numbers = numbered(subject.adapter.function) if subject.adapter.guessed and is_stated(subject.adapter.like) else {}
     return [f"`{name}` is {x:g} where a call leaves it out, which no call does" for name, x in numbers.items()]
+
+
+def _own_defaults(subject: AdapterSubject, device: str) -> list[str]:
+    """Which options of a plain function are numbers of its own where calls lack them, in words; no call does."""
+    found = [*own_defaults(subject, device)]
+    for _, option, number in found:
+        subject.have_always(option, number)
+    return [f"`{name}` is {number:g} where a call leaves it out, which no call does" for name, _, number in found]
 
 
 def _without_seed(subject: AdapterSubject) -> list[str]:
@@ -111,6 +125,16 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
     says = _limited(subject, device, learned, "refuses") if refuses(subject, device) else _one_width(subject, device)
     return [*says, *_limited(subject, device, in_chunks, "fails for")]
+
+
+def _greatest_values(subject: AdapterSubject) -> list[str]:
+    """That a plain function returns greatest values in the place of an output, in words, as its variable says it."""
+    source = source_of(subject.adapter) if subject.interface.others else None
+    places = [*zip(subject.interface.outputs, source.results, strict=False)][1:] if source else []
+    found = [(name, variable) for name, variable in places if GREATEST.search(variable)]
+    for name, _ in found:
+        subject.set_aside(name)
+    return [f"it returns `{variable}` in the place of {name}: not tested" for name, variable in found]
 
 
 def _larger_chunks(subject: AdapterSubject, device: str) -> list[str]:
@@ -202,7 +226,8 @@ def _other_results(subject: AdapterSubject, device: str) -> list[str]:
         seen, own = (told([*(each or ())]) for each in (shape, _shape(subject, name, call)))
         says.append(f"it returns {seen} in the place of {name}, which is {own}: not tested")
         subject.set_aside(name)
-    further = [name for name in found if name.startswith(OTHER)]
+    apart = {f"{OTHER}{place}" for place in range(len(m.outputs))}  # of which something was said
+    further = [name for name in found if name.startswith(OTHER) and name not in apart]
     if further:
         whole = len(m.outputs) + len(further)
         says.append(f"it returns {whole} results, and {m.operator} has {len(m.outputs)}: the others are not tested")

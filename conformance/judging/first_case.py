@@ -46,7 +46,7 @@ class FirstCase:
         return (sample for sample in self.planned.one_by_one() if sample.case.scenario)
 
     @property
-    def _some(self) -> Iterator[Sample]:
+    def some(self) -> Iterator[Sample]:
         """The scenarios, and then the cases of pairs of settings."""
         return itertools.chain(self.plain, self.planned.pairs)
 
@@ -114,7 +114,8 @@ class FirstCase:
 
         Some may be `wrong` instead, if one fails and none is right; with `right`, these may be some, too. With `later`,
         an output behind the first one may be misshapen. One of which the condition holds is answered. Some other
-        conditions hold of all cases looked at.
+        conditions hold of all cases looked at. Where the condition is about indices, a NaN may be what is read beyond
+        the end of an array.
         """
         without, said = [*self._without(condition, others)], ""
         for case in without:
@@ -124,9 +125,11 @@ class FirstCase:
             if not fails and not wrong:
                 return ""
             said = said or (fault.says if fault and fails else "")
+        if wrong and not said and self._is_of_indices(condition) and any(map(self._is_without_number, without)):
+            said = "NaN in the result"
         if not said or (wrong and not right and self._is_right_on(without)):
             return ""
-        within = self._besides(self._some, condition, others, met=True)
+        within = self._besides(self.some, condition, others, met=True)
         return said if any(map(self._is_answered, within)) else ""
 
     def _is_answered(self, case: Sample) -> bool:
@@ -140,9 +143,23 @@ class FirstCase:
         return next(self._without(condition, others), None) is not None
 
     def _without(self, condition: str, others: Collection[str]) -> Iterator[Sample]:
-        """The first cases of which a condition does not hold, and some others do; arrays lie as they usually do."""
-        usual = (case for case in self._some if case.layout == "contiguous")
-        return self._besides(usual, condition, others, met=False)
+        """The first cases of which a condition does not hold, and some others do; arrays lie as they usually do.
+
+        Where that is so of none, they are cases of pairs of settings whose arrays are made to lie so.
+        """
+        usual = (case for case in self.some if case.layout == "contiguous")
+        found = self._besides(usual, condition, others, met=False)
+        first = next(found, None)
+        if first is not None:
+            return itertools.chain([first], found)
+        return self._besides(map(self._laid_out, self.planned.pairs), condition, others, met=False)
+
+    def _laid_out(self, sample: Sample) -> Sample:
+        """A case of the same values in arrays that are contiguous."""
+        if sample.layout == "contiguous":
+            return sample
+        case = replace(sample.case, layout="contiguous")
+        return Sample(self.bench.mechanism, case, self.dtype, claims=self.subject.claims)
 
     def _besides(
         self, cases: Iterable[Sample], condition: str, others: Collection[str], *, met: bool
@@ -158,6 +175,21 @@ class FirstCase:
         """Whether a function is right on one of some cases."""
         answered = (case for case in cases if self.fault_of(case) is False)
         return "right" in fits_of(self.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
+
+    def _is_of_indices(self, condition: str) -> bool:
+        """Whether a condition is about whole numbers that the operator has as an array."""
+        m = self.bench.mechanism
+        uses = compiled(m, condition).uses & {*m.inputs}
+        return any(m.dtypes.get(name) == "integer" for name in uses)
+
+    def _is_without_number(self, case: Sample) -> bool:
+        """Whether the first output of an answered case has a NaN."""
+        trial, first = Trial(self.bench, case), self.bench.mechanism.outputs[0]
+        try:
+            with self.subject.session():
+                return bool(np.isnan(np.asarray(trial.observed(first, trial.base), float)).any())
+        except (Faulted, Unfit, SpecError, Declined):
+            return False
 
     def _is_met(self, condition: str, case: Sample) -> bool:
         """Whether a condition holds of a case."""

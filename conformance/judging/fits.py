@@ -88,7 +88,7 @@ def giving(subject: AdapterSubject, operator: Mechanism, dtype: str, shown: Coll
     if not shown:
         yield from itertools.islice(plan(operator, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), CASES)
         return
-    plain, found = plain_options(operator), list[Sample]()
+    plain, found = plain_options(operator, subject.claims), list[Sample]()
     slow = subject.claims.compiled or subject.claims.interpreted
     most, others = (3 * CASES, 1) if slow else (GIVING, CASES)
     for m in (each for each in operator.kin if undeclared(each, subject.claims) is None):

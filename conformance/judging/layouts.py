@@ -226,7 +226,7 @@ def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sa
     input, so do these cases.
     """
     claims = subject.claims
-    plain = {name: x for name, x in plain_options(operator).items() if name not in claims.fixed}
+    plain = {name: x for name, x in plain_options(operator, claims).items() if name not in claims.fixed}
     options = {name: x for name, x in plain.items() if name in operator.options}
     bound = {name for condition in claims.requires for name in condition.uses}  # which may have to be given
     free = {name: x for name, x in options.items() if name not in bound}

@@ -74,5 +74,7 @@ def untested(parameter: str, known: Collection[str]) -> str:
     """What to say of a parameter of a function that an operator does not know."""
     if parameter.startswith("*"):
         return f"`{parameter}` accepts any arguments; they are not tested"
+    if parameter in known:
+        return f"`{parameter}` is not passed by that known interface: not tested"
     hint = meant(parameter, known).replace("'", "`").removeprefix("; ")
     return f"`{parameter}` is not an option: {hint}{' ' if hint else ''}not tested"

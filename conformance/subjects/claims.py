@@ -53,6 +53,8 @@ class Claims:
     """Whether it was declared as an adapter, and not merely pointed at."""
     always: frozenset[str] = frozenset()
     """Options that are passed even at their default, for the function has no default of its own."""
+    usual: Mapping[str, float] = field(default_factory=dict)
+    """Options that the function is never without, each with its own number where a case has none."""
     by_name: frozenset[str] = frozenset()
     """Required inputs that the function takes by name alone."""
     of_codes: str = ""
@@ -79,7 +81,8 @@ class Claims:
     @property
     def key(self) -> tuple[Any, ...]:
         """What the drawing of cases depends on."""
-        return self.names, self.bounds, tuple(sorted(self.fixed.items())), self.compiled, self.sparing, self.interpreted
+        numbers = (tuple(sorted(each.items())) for each in (self.fixed, self.usual))
+        return self.names, self.bounds, *numbers, self.compiled, self.sparing, self.interpreted
 
     @property
     def bounds(self) -> tuple[Any, ...]:

@@ -85,6 +85,11 @@ class Source:
         return only if names and names == self.parameters[: len(names)] else None
 
     @property
+    def results(self) -> list[str]:
+        """The variables that the parts of a tuple which it returns in its last line are made from."""
+        return [_root(part) for part in _returned(self.function)]
+
+    @property
     def held(self) -> dict[str, ast.expr]:
         """What a module holds of what it is made with, by its attributes: `get_init_inputs` says that, or a default."""
         made = _named(self.node, "__init__")
@@ -189,9 +194,18 @@ def _assigned(body: Iterable[ast.stmt]) -> dict[str, ast.expr]:
 
 
 def _returned(made: ast.AST | None) -> list[ast.expr]:
-    """The parts of the list that a function returns in its last line."""
+    """The parts of the list that a function returns in its last line, on a condition or always."""
     last = made.body[-1] if isinstance(made, ast.FunctionDef) else None
-    return last.value.elts if isinstance(last, ast.Return) and isinstance(last.value, ast.List | ast.Tuple) else []
+    value = last.value if isinstance(last, ast.Return) else None
+    value = value.body if isinstance(value, ast.IfExp) else value
+    return value.elts if isinstance(value, ast.List | ast.Tuple) else []
+
+
+def _root(x: ast.expr) -> str:
+    """The variable that an expression begins with, as in `x.mT.reshape(2, 3)`; nothing where it is none."""
+    while isinstance(x, ast.Attribute | ast.Call | ast.Subscript):
+        x = x.func if isinstance(x, ast.Call) else x.value
+    return x.id if isinstance(x, ast.Name) else ""
 
 
 def _name(function: ast.expr) -> str:

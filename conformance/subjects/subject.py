@@ -78,16 +78,22 @@ class AdapterSubject:
         """Whether it was identified, and is another one than the operator's."""
         self.copies = False
         """Whether it is passed contiguous copies of arrays on which it fails."""
+        self.others: set[str] = set()
+        """The outputs in whose place something else is returned."""
+        self.usual: dict[str, float] = {}
+        """Options that it is never without, each with its own number."""
         self.noted: dict[str, Breach] = {}
         self._take(adapter, declared=declared)
 
     def _take(self, adapter: Adapter, *, declared: bool) -> None:
         """Have calls made as an adapter says."""
         self.adapter, mechanism = adapter, self.mechanism
-        self.form, self.claims = self._formed(declared=declared)
+        self.form, claims = self._formed(declared=declared)
+        self.claims = replace(claims, usual=self.usual)
         self.interface = self.form.interface(self.claims.by_name)
         if not declared:
             self.interface = replace(self.interface, refusing=True, others=0 if self.is_known else OTHERS)
+        self.interface = replace(self.interface, outputs=self._without_others())
         if adapter.factory is not None:
             self.interface = replace(self.interface, axes=_axes(adapter, mechanism), absent=_absent(mechanism))
         self.caller: Caller = self._called()
@@ -154,10 +160,19 @@ class AdapterSubject:
         self.adapter = replace(self.adapter, requires=(*whole, *conditions))
         self.take_as(self.adapter.like)
 
+    def have_always(self, option: str, number: float) -> None:
+        """Have calls give an option that it is never without; its own number where a case has none."""
+        self.usual = {**self.usual, option: number}
+        self.require(f"{option} != none")
+
     def set_aside(self, output: str) -> None:
-        """Take what is returned in the place of an output for something else."""
+        """Take what is returned in the place of an output for something else from now on."""
+        self.others.add(output)
+        self.returned_as(self._without_others())
+
+    def _without_others(self) -> tuple[str, ...]:
         names = enumerate(self.interface.outputs)
-        self.returned_as([f"{OTHER}{place}" if name == output else name for place, name in names])
+        return tuple(f"{OTHER}{place}" if name in self.others else name for place, name in names)
 
     def returned_as(self, names: Sequence[str]) -> None:
         """Take what is returned for these outputs, in their order."""

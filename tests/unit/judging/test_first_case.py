@@ -1,5 +1,7 @@
 """The first case of a plain function, at sizes that are set."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -40,3 +42,37 @@ def test_a_case_may_begin_at_other_sizes(asked):
     assert asked.error({})
     assert not asked.begin({"n": "none"})
     assert asked.first is None
+
+
+def attention(q, k, v, *, causal=False):
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(2 * q.shape[2:3], dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+def test_cases_of_pairs_are_laid_out_as_usual_where_no_other_shows_something():
+    asked = FirstCase(subject(undecorated(attention, "attention", "attention", "torch"), declared=False), "cpu")
+    beyond = "not causal or k_len == q_len or q_len == 1"
+    scattered = [case for case in asked.planned.pairs if case.layout != "contiguous"]
+    asked.planned = SimpleNamespace(one_by_one=lambda: iter(scattered[:0]), pairs=scattered)
+    assert "RuntimeError" in asked.beyond(beyond, ("raised", "misshapen"), wrong=True)
+
+
+def each(logits, targets):
+    """NaN where a target is none, as JAX has it."""
+    found = torch.nn.functional.cross_entropy(logits, targets.clamp(min=0), reduction="none")
+    return found.where(targets >= 0, torch.nan)
+
+
+def of_another(logits, targets):
+    return torch.nn.functional.cross_entropy(logits, targets.clamp(min=0), reduction="none")
+
+
+@pytest.mark.parametrize(("function", "says"), [(each, "NaN in the result"), (of_another, "")])
+def test_no_number_is_what_is_read_beyond_the_end(function, says):
+    one = subject(undecorated(function, "cross_entropy", "cross_entropy", "torch"), declared=False)
+    one.take_as("cross_entropy(logits=logits, targets=targets) fixed(reduction=each)")
+    asked = FirstCase(one, "cpu")
+    assert says == asked.beyond("all(targets != ignore_index)", ("raised",), wrong=True)

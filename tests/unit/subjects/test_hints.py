@@ -113,3 +113,16 @@ def test_axes_of_inputs_are_counted(tmp_path, lines, axes):
 def test_what_cannot_be_read_says_nothing(tmp_path, text):
     assert source(tmp_path, text) is None
     assert source_of(Adapter("mine", "", print, "torch", place="")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("return (out, row_max.mT.reshape(2, 3))", ["out", "row_max"]),
+        ("return (out[0], lse) if with_lse else out", ["out", "lse"]),
+        ("return out, 1", ["out", ""]),
+        ("return out", []),
+    ],
+)
+def test_what_is_returned_is_known_by_its_variables(tmp_path, line, names):
+    assert names == source(tmp_path, f"def attention(q, with_lse):\n    {line}\n", "attention").results
