@@ -143,11 +143,15 @@ def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: C
 
 
 def misplaced(function: Callable[..., Any], mechanism: Mechanism) -> tuple[str, str, str] | None:
-    """The first parameter whose name says another input than its place, with both; None where there is none."""
+    """The first parameter whose name says something else than its place, with both; None where there is none.
+
+    It may say another input, an option, or an output behind the first one; what is called as that may be any array.
+    """
     own = _matched(function, mechanism, None, by_place=False)[0]
+    says = {*mechanism.required, *mechanism.takes, *mechanism.outputs[1:]}
     for p, place in zip(_parameters(function), mechanism.required, strict=False):
-        means = own.get(p.name, place)
-        if means in mechanism.required and means != place:
+        means = own.get(p.name, place).removeprefix("{out: ").removesuffix("}")
+        if means in says and means != place:
             return p.name, place, means
     return None
 
