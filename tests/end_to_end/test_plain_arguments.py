@@ -77,6 +77,14 @@ def mha_with_one_segment(q, k, v, segment_ids, causal=False):
     return mha_with_segments(q, k, v, torch.zeros_like(segment_ids), causal)
 
 
+def mha_with_padding_for_zero(q, k, v, segment_ids, causal=False):
+    return mha_with_segments(q, k, v, segment_ids, causal) * (segment_ids != 0)[..., None, None]
+
+
+def mha_with_one_segment_behind_padding(q, k, v, segment_ids, causal=False):
+    return mha_with_padding_for_zero(q, k, v, segment_ids.clamp(max=1), causal)
+
+
 def attention_with_segments_of_both(q, k, v, q_segment_ids, kv_segment_ids):
     hidden = q_segment_ids[:, None, :, None] != kv_segment_ids[:, None, None]
     return scored(q, k).masked_fill(hidden, -math.inf).softmax(-1) @ v
@@ -154,13 +162,14 @@ def attention_with_a_dropout_unscaled(q, k, v, dropout=None):
 RIGHT = (
     attention_with_a_dropout, attention_dropping_by_default, attention_in_training, attention_of_a_mask_of_any_shape,
     attention_with_a_mask_for_all_heads, attention_with_a_mask_of_kv_heads, rms_norm_in_a_dtype,
-    rms_norm_in_half_by_default, scaled_mm, mha_with_segments, attention_with_segments_of_both, merge_attn_states,
+    rms_norm_in_half_by_default, scaled_mm, mha_with_segments,
+    mha_with_padding_for_zero, attention_with_segments_of_both, merge_attn_states,
     merge_attn_states_of_the_tokens, ref_paged_attn,
 )  # fmt: skip
 WRONG = (
     attention_with_a_dropout_unscaled, attention_dropping_by_default_unscaled,
     attention_with_the_mask_of_the_first_item, rms_norm_in_a_dtype_without_its_root, rms_norm_of_any_dtype,
-    scaled_mm_by_the_first_scale, mha_with_one_segment,
+    scaled_mm_by_the_first_scale, mha_with_one_segment, mha_with_one_segment_behind_padding,
     attention_with_segments_from_the_second_on, merge_attn_states_with_the_larger_lse,
 )  # fmt: skip
 
