@@ -172,7 +172,7 @@ class Sample:
         return stored_as(x, self.mechanism.dtype_of(name, self.dtype, said))
 
     def _snapped(self, name: str, x: Any) -> Any:
-        """A drawn size or option at the nearest value that the subject's limits allow, or that of a size it equals.
+        """What was drawn at the nearest value that the subject's limits allow, or what it has to equal.
 
         An option that the subject is never without has the subject's own number instead of none.
         """
@@ -180,6 +180,8 @@ class Sample:
             return self.claims.usual[name]
         if self.claims and name in self.claims.ties:
             return self[self.claims.ties[name]]
+        if self.claims and name in self.claims.filled:
+            return np.full_like(x, self.claims.filled[name])
         allowed = self.claims.limits.get(name) if self.claims else None
         if allowed is None or isinstance(x, np.ndarray) or allows(allowed, x):
             return x

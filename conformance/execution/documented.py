@@ -1,8 +1,9 @@
 """The parameters of a function whose own signature says nothing of them.
 
-Those of a function in C are said by its documentation, which begins as `f(query, key, scale=None) -> Tensor`, and those
-of a step of autograd by its forward pass. What a function of one tuple or dict takes is said by how it unpacks that:
-`q, k, v = data`. Nothing here knows attnspec, for it also serves where that is not to be seen.
+Those of a function in C are said by its documentation, which begins as `f(query, key, scale=None) -> Tensor`, those of
+one that TorchScript has compiled by what was written, and those of a step of autograd by its forward pass. What a
+function of one tuple or dict takes is said by how it unpacks that: `q, k, v = data`. Nothing here knows attnspec, for
+it also serves where that is not to be seen.
 """
 
 import ast
@@ -13,6 +14,8 @@ from typing import Any
 
 BUNDLES = ("data", "inputs", "input_data", "args", "arguments", "batch", "tensors")
 """What a parameter is called that holds all others."""
+WRITTEN = "_torchdynamo_inline"
+"""The attribute by which torch keeps the function that TorchScript has compiled."""
 
 
 def documented(function: Any) -> Any:
@@ -29,6 +32,8 @@ def documented(function: Any) -> Any:
     try:
         inspect.signature(function)
     except (TypeError, ValueError):
+        if inspect.isfunction(written := getattr(function, WRITTEN, None)):
+            return Scripted(function, written)
         found = stated(str(getattr(function, "__doc__", None) or ""))
         return function if found is None else Documented(function, found)
     return function
@@ -51,6 +56,14 @@ class Documented:
 
     def __call__(self, *given, **named):
         return self.function(*given, **named)
+
+
+class Scripted(Documented):
+    """A function that TorchScript has compiled, which is named as it was written."""
+
+    def __init__(self, function, written):
+        super().__init__(function, inspect.signature(written), written.__name__)
+        self.__wrapped__, self.__doc__, self.__module__ = written, written.__doc__, written.__module__
 
 
 class ByPlace(Documented):

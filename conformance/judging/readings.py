@@ -55,7 +55,8 @@ def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[s
     for _ in range(2):  # what no call shows at first, others may lead to
         unread = list[list[Way]]()
         for alike in left:
-            found = _one_of(subject, taken, alike, device)
+            further = [way for way in alike if not _is_said(way, taken)]
+            found = _one_of(subject, taken, further, device) if further else None
             if found is None:
                 unread.append(alike)
                 continue
@@ -66,6 +67,12 @@ def _among(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list[s
             break
     says = says or _together(subject, taken, left, device)
     return [*says, *_unrefused(subject, taken, [way for way in known if way.reading.refusing], device)]
+
+
+def _is_said(way: Way, taken: Iterable[Way]) -> bool:
+    """Whether what a way says of options alone is what parameters show already."""
+    shown = {name for other in taken if other.parameters for name in other.fixed}
+    return way.kind == "options" and not way.reading.returns and bool(way.fixed) and {*way.fixed} <= shown
 
 
 def _unrefused(subject: AdapterSubject, taken: Sequence[Way], known: Iterable[Way], device: str) -> list[str]:

@@ -69,7 +69,8 @@ class Claims:
     """Parameters that an output is written to, each with the output."""
     ties: Mapping[str, str] = field(default_factory=dict)
     """Sizes and inputs that equal another one, wherever there is to be room for a call."""
-
+    filled: Mapping[str, float] = field(default_factory=dict)
+    """Inputs of which all entries are one number, for nobody can pass another."""
     tiles: tuple[int, ...] = ()
     """How many queries and how many keys it takes at a time, if it says so."""
     splits: int = 0
@@ -167,6 +168,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         sizes=frozenset(told),
         allocated=written,
         ties=tied(_ties(mechanism, form), {} if declared else _equal(adapter, form, sizes)),
+        filled={} if declared else _filled(form, mechanism),
     )
 
 
@@ -337,6 +339,13 @@ def _equal(adapter: Adapter, form: Form | None, sizes: Collection[str]) -> dict[
     alike = [said for text in requires if (said := re.fullmatch(r"identical\((\w+), (\w+)\)", text))]
     equal = {said[1]: said[2] for said in found if {said[1], said[2]} <= {*sizes}}
     return equal | {said[2]: said[1] for said in alike}
+
+
+def _filled(form: Form | None, mechanism: Mechanism) -> dict[str, float]:
+    """The inputs of which an interface says that all entries are one number."""
+    texts = form.conditions if form else ()
+    found = [said for text in texts if (said := re.fullmatch(r"all\((\w+) == (\d+)\)", text))]
+    return {said[1]: float(said[2]) for said in found if said[1] in mechanism.required}
 
 
 def tied(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

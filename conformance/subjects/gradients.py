@@ -210,6 +210,9 @@ def gradient_of(forward: AdapterSubject, known: Library) -> Mechanism | None:
     if name not in known.stating or writes(forward) or form.assembling or (form.layout.stacks and not form.taken):
         return None
     found = known[name]
+    others = forward.claims.fixed.keys() & {*forward.mechanism.options} - {*found.options}
+    if any(forward.claims.fixed[each] != forward.mechanism.defaults.get(each) for each in others):
+        return None  # they are those of another function
     fits = bool(form.taken) or not forward.adapter.layout or forward.adapter.layout in found.layouts
     return found if found.gradient_of == forward.operator and fits else None
 

@@ -102,7 +102,8 @@ def _by_its_file(adapter: Adapter, known: Library) -> str:
     told = "add --operator NAME ('attnspec list operators')"
     asking = any(alike(name, ["q"]) for name in source.parameters) if source is not None else False
     spoken = hints(source, says) if source is not None else ()
-    found = [each for each in spoken if not (asking and each.operator == "softmax")][:HINTS]  # a step of attention
+    parts = {"softmax"} if asking else {"attention"} if _words(adapter.name).endswith(MASKS) else set[str]()
+    found = [each for each in spoken if each.operator not in parts][:HINTS]  # a step of attention, or what a step is of
     if found:
         told = " and ".join(f"{each.where} says {each.operator}" for each in found)
         told += f": add {' or '.join(f'--operator {each.operator}' for each in found)}"
@@ -151,7 +152,9 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     needed, taken = [names[p.name] for p in plain if p.default is p.empty], {*names.values()}
 
     def whole(one: Signature) -> bool:
-        return {*layout_parts(one, known[one.operator])} <= taken
+        activations = {name for name, text in one.fixed.items() if name in ACTIVATIONS and text == "true"}
+        said = activations <= {*_words(adapter.name).split("_")}  # as no parameter says them
+        return said and {*layout_parts(one, known[one.operator])} <= taken
 
     def beyond(one: Signature) -> set[str]:
         return one.beyond(known[one.operator])
@@ -201,13 +204,15 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     """
     known = known or library()
     words, operator = _words(name), said_by(name, known)
+    if operator == "attention" and words.endswith(MASKS) and needed and not _needs_attention(known, needed):
+        operator = ""  # it makes a part of what attention is passed
     if operator:
         if operator == "multi_head" and needed and (_needs_attention(known, needed) or _has_no_weights(known, needed)):
             operator = "attention"
         passes = {*words.split("_")} & (BACKWARD | FORWARD)
         if passes and passes <= BACKWARD and not _is_forward(needed, operator, known):
             operator = f"{operator}_gradient" if f"{operator}_gradient" in known.stating else operator
-        packed = any(name.lower().startswith(BOUNDS) for name in needed)
+        packed = any(each.lower() == "cu" or each.lower().startswith(BOUNDS) for each in needed)
         return f"packed_{operator}" if packed and f"packed_{operator}" in known.stating else operator
     if needed and "attention_gradient" in known.stating:
         gradient = known["attention_gradient"]
@@ -273,6 +278,8 @@ TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
 BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)
 """How names begin that say where items begin and end."""
+MASKS = ("_attention_mask_", "_attention_bias_")
+"""How the names of functions end that make a mask or a bias."""
 ROWS = 2
 """Axes of an array of rows, of which a function may take more."""
 HINTS = 2

@@ -99,6 +99,8 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
             parameters[name].default in kind_and_texts(text)[1] for name, text in own.items() if _is_text(text)
         )
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
+        if reading.asked and not wanting:
+            continue
         texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
         shown = _shown(texts.values(), mechanism) | reading.shown
         fixed = _fixed(reading, given_by(adapter.function, mechanism, texts))
@@ -137,8 +139,11 @@ def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         if way.reading.refusing or any(other.reading is way.reading for other in found):
             continue
         one = way.reading
-        if any({*way.parameters} & {*other.parameters} for other in found):
-            continue  # which are read already
+        if any(
+            {*way.parameters} & {*other.parameters} or (way.reading.returns and other.reading.returns)
+            for other in found
+        ):
+            continue  # which are read already, as are the results
         if one.named or one.lacking or one.usual or one.certain or way.usual or {*way.parameters} & asked:
             found.append(way)
             asked -= {*way.parameters}
@@ -168,7 +173,7 @@ def _line(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> Line:
     return Line(
         mechanism.operator,
         {name: text for way in some for name, text in way.parameters.items()},
-        {name: text for way in some for name, text in way.fixed.items()},
+        {name: text for way in sorted(some, key=_has_parameters) for name, text in way.fixed.items()},
         tuple(dict.fromkeys(text for way in some for text in way.reading.requires)),
         {
             n: x
@@ -181,6 +186,11 @@ def _line(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> Line:
         {name: text for way in some for name, text in way.reading.outputs.items()},
         {name: word for way in some for name, word in way.reading.conventions.items()},
     )
+
+
+def _has_parameters(way: Way) -> bool:
+    """Whether parameters show what a way says of options, which weighs more than what is said where none do."""
+    return bool(way.parameters)
 
 
 def _is_number(text: str) -> bool:

@@ -270,6 +270,8 @@ COUNTED = {"rows": "size(reshape({0}, -1)) // max(size({0}), 1)", "entries": "si
 
 DTYPES = frozenset({"out_dtype", "output_dtype", "o_dtype", "dst_dtype", "out_type"})
 """What a parameter is called that says which dtype the first output has."""
+ASKED_DTYPES = DTYPES | {"dtype"}
+"""The same where a function asks for it: by default, `dtype` may be that of codes, or of sums."""
 OUTPUT = frozenset({"out", "output", "o", "result"})
 """What an array is called that the first output is written to."""
 
@@ -277,13 +279,14 @@ OUTPUT = frozenset({"out", "output", "o", "result"})
 def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
     """Whether a parameter that a function asks for is told a size, or is room for an output."""
     others = [other for other in others if other != name]
-    return name.lower() in OUTPUT | DTYPES or bool(size_named(name, _sizes(mechanism), others, letters=True)[0])
+    return name.lower() in OUTPUT | ASKED_DTYPES or bool(size_named(name, _sizes(mechanism), others, letters=True)[0])
 
 
 def _is_dtype(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     """Whether a parameter is the dtype of the first output, which a call has to say where its default is not none."""
     own = mechanism.dtypes.get(mechanism.outputs[0])
-    return parameter.name in DTYPES and parameter.default is not None and own not in mechanism.typing
+    named = ASKED_DTYPES if parameter.default is parameter.empty else DTYPES
+    return parameter.name in named and parameter.default is not None and own not in mechanism.typing
 
 
 def _sizes(mechanism: Mechanism) -> frozenset[str]:

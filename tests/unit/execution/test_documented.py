@@ -1,6 +1,7 @@
 """Functions in C with the parameters that their documentation says."""
 
 import inspect
+import warnings
 
 import pytest
 import torch
@@ -24,6 +25,20 @@ def test_a_function_with_a_signature_is_itself():
         return q
 
     assert kernel is documented(kernel)
+
+
+def test_a_function_that_torchscript_has_compiled_has_the_parameters_that_were_written():
+    def scaled(x, by: float = 2.0):
+        """Scales."""
+        return x * by
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found = documented(torch.jit.script(scaled))
+    assert inspect.signature(scaled) == inspect.signature(found)
+    assert (scaled.__name__, scaled.__doc__, scaled.__module__) == (found.__name__, found.__doc__, found.__module__)
+    assert scaled is inspect.unwrap(found)
+    assert torch.equal(torch.tensor([3.0]), found(torch.ones(1), by=3.0))
 
 
 def in_a_line(data):

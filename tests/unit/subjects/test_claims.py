@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from attnspec.adapters import Adapter
+from attnspec.cases.plans import plan
+from attnspec.cases.profiles import PROFILES
 from attnspec.errors import Exit, TargetError, UsageError
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import BF16, FP16, FP32, FP64, TF32
 from attnspec.subjects.claims import Claims, claims_of, tied
+from attnspec.subjects.subject import AdapterSubject
+from attnspec.subjects.targets import undecorated
 
 ATTENTION = library()["attention"]
 
@@ -301,3 +305,18 @@ def test_an_array_by_default_is_compared_with_nothing():
     zeros = np.zeros(3)
     with pytest.raises(TargetError, match="the parameter 'other' is not an input or option of attention"):
         claims(lambda q, other=zeros, v=None: q, declared=False)
+
+
+def normed(x, eps=1e-6):
+    """A kernel."""
+
+
+def test_an_input_that_is_one_number_by_an_interface_is_that_in_every_case():
+    like = "rms_norm(x=x, eps=eps) requires(all(weight == 1))"
+    adapter = undecorated(normed, "normed", operator="rms_norm", framework="numpy", like=like)
+    found = AdapterSubject(adapter, library()["rms_norm"], declared=False).claims
+    assert {"weight": 1.0} == found.filled
+    planned = plan(library()["rms_norm"], found, PROFILES["smoke"], 0, "float32")
+    weights = [sample.values["weight"] for block in planned.blocks() for sample in block]
+    assert len(weights) > 4
+    assert all((weight == 1).all() for weight in weights)

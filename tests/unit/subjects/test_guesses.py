@@ -20,6 +20,18 @@ def test_attention_of_several_heads_without_weights_is_packed_or_in_pages_as_its
     assert "multi_head" == guess_operator("mha", needed=["query", "key", "value", "w_q", "w_k", "w_v", "w_o"])
 
 
+def test_what_makes_a_mask_or_a_bias_is_no_attention():
+    for name, needed in (("lengths_to_attention_mask", ["lengths"]), ("get_attn_bias", ["s_q", "s_k", "causal"])):
+        with pytest.raises(UsageError, match="does not say which operator it is"):
+            guess_operator(name, needed=needed)
+    assert "attention" == guess_operator("attention_mask", needed=["q", "k", "v", "mask"])
+
+
+def test_bounds_may_have_a_short_name():
+    assert "packed_attention" == guess_operator("reference_attention", needed=["q", "k", "v", "cu"])
+    assert "attention" == guess_operator("reference_attention", needed=["q", "k", "v", "cut"])
+
+
 def test_a_backward_pass_asks_for_more_than_its_forward_pass():
     assert "attention" == guess_operator("attention_without_vjp", needed=["q", "k", "v"])
     assert "attention_gradient" == guess_operator("attention_vjp", needed=["q", "k", "v", "do"])

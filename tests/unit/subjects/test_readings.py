@@ -50,6 +50,44 @@ def test_a_function_may_say_by_its_name_what_it_does():
     assert [] == begun(plain(noncausal_kernel), ATTENTION)
 
 
+def topk_softmax(gating_output, topk):
+    """A kernel."""
+
+
+def capped(q, k, v, softcap):
+    """A kernel."""
+
+
+def capped_or_not(q, k, v, softcap=0.0):
+    """A kernel."""
+
+
+def swiglu(x, alpha, limit):
+    """A kernel."""
+
+
+def test_what_is_returned_is_read_in_one_way_first():
+    routing = library()["moe_routing"]
+    adapter = plain(topk_softmax, "moe_routing")
+    some = begun(adapter, routing)
+    assert ("topk_weights", "topk_ids") == stated(line_of(adapter, routing, some)).returns
+
+
+def test_what_is_of_functions_that_ask_for_a_parameter_is_of_no_other():
+    assert any("every call has" in way.says for way in ways(plain(capped), ATTENTION))
+    assert not any("every call has" in way.says for way in ways(plain(capped_or_not), ATTENTION))
+
+
+def test_what_parameters_show_of_an_option_weighs_more_than_a_name():
+    gates = library()["gated_activation"]
+    adapter = plain(swiglu, "gated_activation")
+    known = ways(adapter, gates)
+    shown = next(way for way in known if way.parameters and way.fixed.get("order") == "interleaved")
+    named = next(way for way in known if way.fixed.get("order") == "gate_first" and not way.parameters)
+    for some in ([shown, named], [named, shown]):
+        assert "interleaved" == stated(line_of(adapter, gates, some)).fixed["order"]
+
+
 def test_a_parameter_with_a_default_is_none_in_calls_that_lack_it():
     way = next(way for way in ways(plain(masked), ATTENTION) if "added" in way.says)
     assert way.parameters["mask"].startswith("none if single(mask) and single(bias) else ")

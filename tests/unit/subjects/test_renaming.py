@@ -132,3 +132,14 @@ def test_a_name_that_says_another_input_than_its_place_is_told():
     assert ("causal", "v", "causal") == misplaced(lambda q, k, causal: None, attention)
     assert misplaced(lambda a, b, c: None, attention) is None
     assert misplaced(lambda out, b, c: None, attention) is None
+
+
+def test_a_dtype_that_is_asked_for_is_that_of_the_output():
+    def in_a_dtype(q, k, v, dtype):
+        """A kernel."""
+
+    def of_codes(x, dtype=None):
+        """A kernel."""
+
+    assert "dtype={dtype: out}" in stated_for(in_a_dtype, library()["attention"])
+    assert "dtype={dtype" not in stated_for(of_codes, library()["softmax"])
