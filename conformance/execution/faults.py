@@ -57,7 +57,9 @@ def is_deliberate(error: BaseException, file: str) -> bool:
 
 
 def lacks_device(error: BaseException) -> bool:
-    """Whether a framework says that there is no device of a kind that a function asks for by itself."""
+    """Whether a framework says that there is no device or group of processes that a function asks for by itself."""
+    if isinstance(error, ValueError):
+        return WITHOUT_GROUP in str(error)
     return isinstance(error, AssertionError | RuntimeError) and any(text in str(error) for text in WITHOUT_DEVICE)
 
 
@@ -70,8 +72,14 @@ def file_of(function: Any) -> str:
 
 REFUSING = (AssertionError, NotImplementedError, TypeError, ValueError)
 """What functions raise for calls that they do not take."""
-WITHOUT_DEVICE = ("Torch not compiled with CUDA enabled", "Found no NVIDIA driver on your system")
+WITHOUT_DEVICE = (
+    "Torch not compiled with CUDA enabled",
+    "Found no NVIDIA driver on your system",
+    "Cannot access accelerator device when none is available",
+)
 """What frameworks say of a device that is not there."""
+WITHOUT_GROUP = "Default process group has not been initialized"
+"""What torch says where other processes are asked for, and there is one."""
 BELOW = frozenset({*FRAMEWORKS, "jaxlib", "triton"})
 """Packages whose own errors say that something went wrong."""
 

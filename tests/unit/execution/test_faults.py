@@ -88,9 +88,14 @@ def test_a_first_line_that_announces_others_is_told_with_the_last_of_them(text, 
     [
         (AssertionError("Torch not compiled with CUDA enabled"), True),
         (RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"), True),
+        (RuntimeError("Cannot access accelerator device when none is available."), True),
+        (
+            ValueError("Default process group has not been initialized, please make sure to call init_process_group."),
+            True,
+        ),
         (ValueError("Torch not compiled with CUDA enabled"), False),
         (RuntimeError("shape '[1, 2]' is invalid for input of size 3"), False),
     ],
 )
-def test_what_frameworks_say_where_there_is_no_device_is_known(error, lacks):
+def test_what_frameworks_say_where_there_is_no_device_or_group_is_known(error, lacks):
     assert lacks is lacks_device(error)
