@@ -237,13 +237,15 @@ def _check_parameters(
 ) -> None:
     """Raise `TargetError` for a parameter that is none of the operator's, as far as names say so.
 
-    These are the `unknown` ones that every call has, and of who declares nothing tables among the `inputs`. Of one that
-    is `plain`, called as the operator is, they are also inputs that have a number or a flag by default, or whose name
-    says another input than its place.
+    These are the `unknown` ones that every call has, and of who declares nothing tables among the `inputs`; of one that
+    is `plain`, called as the operator is, also inputs with a number or a flag by default, or with another's name.
     """
     numbers = [p for p in inputs if plain and p.default is not p.empty and p.default is not None]
     strange = [p for p in inputs if p.name in TABLES and not declared]
     strange += [p for p in numbers if p.name not in mechanism.required]
+    for own in (p for p in strange if p in numbers and p.name in mechanism.takes):
+        says = f"is at the place of {mechanism.required[[*inputs].index(own)]}; {in_a_line(mechanism, own.name)}"
+        raise TargetError(f"{label}the parameter {own.name!r}, {own.default!r} by default, {says}")
     if found := [p.name for p in (*strange, *(p for p in unknown if p.default is p.empty))]:
         hint = meant(found[0], mechanism.takes)
         says = f"{label}the parameter {found[0]!r} is not an input or option of {adapter.operator}{hint}"
@@ -343,9 +345,8 @@ def _equal(adapter: Adapter, form: Form | None, sizes: Collection[str]) -> dict[
 
 def _filled(form: Form | None, mechanism: Mechanism) -> dict[str, float]:
     """The inputs of which an interface says that all entries are one number."""
-    texts = form.conditions if form else ()
-    found = [said for text in texts if (said := re.fullmatch(r"all\((\w+) == (\d+)\)", text))]
-    return {said[1]: float(said[2]) for said in found if said[1] in mechanism.required}
+    found = [re.fullmatch(r"all\((\w+) == (\d+)\)", text) for text in (form.conditions if form else ())]
+    return {said[1]: float(said[2]) for said in found if said and said[1] in mechanism.required}
 
 
 def tied(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:

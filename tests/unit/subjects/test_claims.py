@@ -297,6 +297,8 @@ def test_what_has_a_number_or_a_flag_by_default_is_no_input_of_a_plain_function(
     def attend(scores, gate=None, first=True): ...
 
     assert "the parameter 'first' is not an input or option of attention" in refusal(attend, declared=False)
+    says = refusal(lambda scores, gate, softcap=1.0: scores, declared=False)
+    assert "the parameter 'softcap', 1.0 by default, is at the place of v" in says
     assert claims(attend).declared
     assert not claims(lambda a, b=None, c=None: a, declared=False).declared, "which may be arrays"
 
