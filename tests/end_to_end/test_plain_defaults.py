@@ -19,6 +19,20 @@ def attended(q, k, v, scale, cap):
     return cap(scores).softmax(-1) @ v
 
 
+def swiglu(x, alpha: float = 1.702, limit: float = 7.0):
+    return clamped(x, alpha, limit, -torch.inf)
+
+
+def swiglu_of_gates_cut_below(x, alpha: float = 1.702, limit: float = 7.0):
+    return clamped(x, alpha, limit, -limit)
+
+
+def clamped(x, alpha, limit, least):
+    """Gates and their partners side by side; one is added to the partners."""
+    gate, up = x[..., ::2].clamp(least, limit), x[..., 1::2].clamp(-limit, limit)
+    return gate * torch.sigmoid(alpha * gate) * (up + 1)
+
+
 def naive_parallel_attn(q, k, v, scale=None, causal: bool = True):
     out, max_logits = of_one_length(q, k, v, scale, causal, 1)
     return out, max_logits
@@ -40,8 +54,8 @@ def of_one_length(q, k, v, scale, causal, first):
     return out, scores.amax(-1).permute(0, 3, 1, 2).reshape(batch, length, heads)
 
 
-RIGHT = (capped_attention, naive_parallel_attn)
-WRONG = (attention_of_lost_cap, parallel_attn_of_one_more)
+RIGHT = (capped_attention, swiglu, naive_parallel_attn)
+WRONG = (attention_of_lost_cap, swiglu_of_gates_cut_below, parallel_attn_of_one_more)
 
 test_a_right_function_conforms = conforming(RIGHT)
 test_a_wrong_function_does_not = refuted(WRONG)
