@@ -161,6 +161,10 @@ class FirstCase:
         case = replace(sample.case, layout="contiguous")
         return Sample(self.bench.mechanism, case, self.dtype, claims=self.subject.claims)
 
+    def first_of(self, condition: str, *, met: bool) -> list[Sample]:
+        """The first cases of which a condition holds, or of which it does not."""
+        return [*self._besides(self.some, condition, (), met=met)]
+
     def _besides(
         self, cases: Iterable[Sample], condition: str, others: Collection[str], *, met: bool
     ) -> Iterator[Sample]:

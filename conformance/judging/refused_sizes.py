@@ -15,11 +15,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from ..cases.samples import Unfit
 from ..errors import SpecError
+from ..execution.faults import Fault
 from ..execution.limits import Multiples
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import limits
@@ -187,6 +189,28 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
                 kept[text] = None
                 yield text, says
                 break
+
+
+def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
+    """That calls have what a function asks for and fails without, and what it says then; seen before it is read.
+
+    Calls that have it may have results of any shape: what these are is found later.
+    """
+    conditions = _given(subject)
+    if not conditions:
+        return
+    asked = FirstCase(subject, device)
+    for condition in conditions:
+        lacking, having = (asked.first_of(condition, met=met) for met in (False, True))
+        faults = [asked.fault_of(case) for case in lacking]
+        said = [fault.says for fault in faults if fault and fault.kind in REFUSING]
+        if said and len(said) == len(faults) and any(_returns(asked.fault_of(case)) for case in having):
+            yield condition, said[0]
+
+
+def _returns(fault: Fault | Literal[False] | None) -> bool:
+    """Whether a call ends with a result, of the right shape or not."""
+    return fault is False or (fault is not None and fault.kind == "misshapen")
 
 
 def _failing(m: Mechanism, condition: str) -> tuple[str, ...]:

@@ -1,0 +1,73 @@
+"""What a function returns beside the outputs of its operator."""
+
+import pytest
+
+import attnspec
+
+WEIGHTS = """
+import torch
+
+
+def attention(q, k, v):
+    weights = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1)
+    return weights @ v, {second}
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    mean, spread = x.mean(-1, keepdim=True), (x.var(-1, unbiased=False, keepdim=True) + eps).rsqrt()
+    return (x - mean) * spread * weight + bias, mean, spread
+"""
+LSE = "(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).logsumexp(-1)"
+
+
+def checked(tmp_path, function, second="weights"):
+    (tmp_path / "kernels.py").write_text(WEIGHTS.replace("{second}", second))
+    return attnspec.check(f"{tmp_path / 'kernels.py'}:{function}", profile="smoke", dtypes="float32", explain_time=0)
+
+
+def notes(report):
+    return " ".join(note for cell in report.cells for note in cell.get("run", {}).get("notes", ()))
+
+
+def test_what_is_not_shaped_like_an_output_is_none_of_the_operator(tmp_path):
+    report = checked(tmp_path, "attention")
+    assert {"attention": "conformant"} == report.verdicts, report
+    assert "in the place of lse" in notes(report)
+
+
+@pytest.mark.parametrize(("second", "verdict"), [(LSE, "conformant"), (f"2 * {LSE}", "violated")])
+def test_what_is_shaped_like_an_output_is_judged_as_that(tmp_path, second, verdict):
+    report = checked(tmp_path, "attention", second)
+    assert {"attention": verdict} == report.verdicts, report
+    assert "in the place of" not in notes(report)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [("1", "conformant"), ("2", "violated")])
+def test_a_backward_pass_may_return_some_gradients_alone(tmp_path, factor, verdict):
+    text = f"""
+def add_rms_norm_backward(dy, x, residual, weight, eps=1e-5):
+    rstd = ((x + residual) ** 2).mean(-1, keepdim=True).add(eps).rsqrt()
+    y, v = (x + residual) * rstd, dy * weight
+    return rstd * (v - y * (v * y).mean(-1, keepdim=True)), {factor} * (dy * y).flatten(0, -2).sum(0)
+"""
+    (tmp_path / "kernels.py").write_text(text)
+    report = attnspec.check(
+        f"{tmp_path / 'kernels.py'}:add_rms_norm_backward", profile="smoke", dtypes="float32", explain_time=0
+    )
+    assert {"add_rms_norm_backward": verdict} == report.verdicts, report
+    assert "it returns d_x, d_weight alone" in notes(report)
+
+
+def test_further_results_are_left_alone(tmp_path):
+    report = checked(tmp_path, "layer_norm")
+    assert {"layer_norm": "conformant"} == report.verdicts, report
+    assert "it returns 3 results, and layer_norm has 1: the others are not tested" in notes(report)
+
+
+@pytest.mark.parametrize(("key", "verdict"), [("p", "conformant"), ("shares", "violated")])
+def test_results_by_name_that_are_no_outputs_are_left_alone_beside_those_that_are(tmp_path, key, verdict):
+    (tmp_path / "kernels.py").write_text(
+        f"def softmax(x):\n    return {{'{key}': x.softmax(-1), 'lse': x.logsumexp(-1)}}\n\n\nimport torch\n"
+    )
+    report = attnspec.check(f"{tmp_path / 'kernels.py'}:softmax", profile="smoke", dtypes="float32", explain_time=0)
+    assert {"softmax": verdict} == report.verdicts, report
