@@ -14,8 +14,10 @@ from ..mechanisms.definition import Frame
 from ..numerics import budget
 from ..subjects.hints import source_of
 from ..subjects.subject import AdapterSubject
-from .layouts import lay_out
+from .bench import Bench
+from .layouts import lay_out, telling
 from .possible_layouts import differing_later
+from .settling import Settled, claimed
 from .smallest import first_calls
 
 Shape = tuple[int, ...]
@@ -41,6 +43,7 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
     the place of a logsumexp. A backward pass may return some of the gradients alone.
     """
     if not subject.interface.others:
+        subject.kept = frozenset()
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
     m, found = subject.mechanism, _results(subject, device)
@@ -48,8 +51,11 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
     if m.gradient_of and not whole and (some := _some_gradients(subject, [*found.values()])):
         subject.returned_as(some)
         return [f"it returns {', '.join(some)} alone, as the shapes of first results show"]
-    if _others(subject, found, [*m.outputs][1:]):
-        found = _laid_out_later(subject, device) or found
+    if not whole:
+        found = _laid_out_later(subject, device, found) or found
+    subject.kept = frozenset(
+        name for name in found if name in m.outputs and _keeps_its_axis(subject, name, found[name])
+    )
     says = list[str]()
     for name in _others(subject, found, [*m.outputs][1:]):
         shape, call = found[name][0]
@@ -65,10 +71,12 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
 
 
 def _results(subject: AdapterSubject, device: str) -> dict[str, Results]:
-    """What each result of the first calls is like."""
-    found = dict[str, Results]()
+    """What each result of the first calls is like, and of plain ones that tell the axes apart."""
+    m, found = subject.mechanism, dict[str, Results]()
+    bench = Bench(subject, m, subject.claims.dtypes[0], device, m.words)
+    samples = telling(subject, m, bench.dtype) if m.layouts else []
     with subject.session():
-        for call in first_calls(subject, device):
+        for call in (*first_calls(subject, device), *(claimed(bench, s, Settled(s.values)) for s in samples)):
             for name, x in subject.results(call).items():
                 found.setdefault(name, []).append((x.shape, call))
     return found
@@ -76,7 +84,15 @@ def _results(subject: AdapterSubject, device: str) -> dict[str, Results]:
 
 def _fits(subject: AdapterSubject, output: str, found: Results) -> list[bool]:
     """For each call whether what was returned has the shape of an output, or that cannot be said."""
+    if _keeps_its_axis(subject, output, found):
+        return [True] * len(found)
     return [_shape(subject, output, call) in (shape, None) for shape, call in found]
+
+
+def _keeps_its_axis(subject: AdapterSubject, output: str, found: Results) -> bool:
+    """Whether every call has returned an output with a further axis of one entry."""
+    shapes = [(_shape(subject, output, call), shape) for shape, call in found]
+    return output != subject.mechanism.outputs[0] and all(own is not None and (*own, 1) == seen for own, seen in shapes)
 
 
 def _others(subject: AdapterSubject, found: Mapping[str, Results], outputs: Iterable[str]) -> list[str]:
@@ -95,15 +111,21 @@ def _some_gradients(subject: AdapterSubject, found: Sequence[Results]) -> list[s
     return names
 
 
-def _laid_out_later(subject: AdapterSubject, device: str) -> dict[str, Results]:
-    """The same results in the layout of the same arrays in which further outputs have theirs; nothing if in none."""
+def _laid_out_later(subject: AdapterSubject, device: str, before: Mapping[str, Results]) -> dict[str, Results]:
+    """The same results in the layout of the same arrays in which further outputs have theirs; nothing if in none.
+
+    An output may have its shape on some calls by accident, as where there are as many heads as queries. Where it has it
+    on none, any layout will do in which it has it on some.
+    """
     own, observed = subject.form.layout.name, subject.observed_layout
     if not subject.undeclared_layout or subject.is_known:
         return {}
     for name in differing_later(subject.mechanism, own):
         subject.read_as(name, observed=observed)
         found = _results(subject, device)
-        if not _others(subject, found, subject.mechanism.outputs):
+        outputs = [*subject.mechanism.outputs]
+        some = _others(subject, before, outputs[1:]) and not _others(subject, found, outputs)
+        if some or all(all(_fits(subject, output, found[output])) for output in outputs if output in found):
             subject.read_as(name, observed=True)
             return found
     subject.read_as(own, observed=observed)

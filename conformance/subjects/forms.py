@@ -192,6 +192,14 @@ class Form:
         """Outputs of the operator as the function returns them."""
         return self.layout.arranged(outputs)
 
+    def kept_axes(self, reply: Reply) -> list[str]:
+        """The outputs behind the first one that have a further axis of one entry, as `keepdim` leaves it."""
+        texts = {name: self.layout.text(name) for name in self.mechanism.outputs[1:] if name in reply.outputs}
+        axes = {name: len(pattern(text).axes) for name, text in texts.items() if text}
+        return [
+            n for n, count in axes.items() if reply.outputs[n].ndim == count + 1 and reply.outputs[n].shape[-1] == 1
+        ]
+
     def _of_parts(self, dtypes: Mapping[str, str]) -> dict[str, str]:
         """The dtypes of arrays that are several in one; `MisfitError` where those are of several dtypes."""
         found = {}

@@ -80,6 +80,8 @@ class AdapterSubject:
         """Whether it is passed contiguous copies of arrays on which it fails."""
         self.others: set[str] = set()
         """The outputs in whose place something else is returned."""
+        self.kept: frozenset[str] | None = None
+        """The outputs whose last axis is one that was reduced; None while it is open which have one."""
         self.usual: dict[str, float] = {}
         """Options that it is never without, each with its own number."""
         self.noted: dict[str, Breach] = {}
@@ -179,8 +181,17 @@ class AdapterSubject:
         self.interface = replace(self.interface, outputs=tuple(names))
         self.caller = self._called()
 
+    def _made(self, call: Call) -> Reply:
+        return self._without_kept_axes(self.caller.call(call))
+
+    def _without_kept_axes(self, reply: Reply) -> Reply:
+        """What a function replies; a plain one may keep the axis along which it reduces a further output."""
+        kept = self.form.kept_axes(reply) if self.interface.refusing else ()
+        kept = [name for name in kept if self.kept is None or name in self.kept]
+        return replace(reply, outputs=reply.outputs | {n: reply.outputs[n][..., 0] for n in kept}) if kept else reply
+
     def call(self, call: Call) -> Reply:
-        reply = self.form.called(self.caller.call, call)
+        reply = self.form.called(self._made, call)
         if self.copies and call.layout != "contiguous" and reply.fault is not None and reply.fault.kind in REFUSING:
             return self.call(replace(call, layout="contiguous"))
         if any(name.startswith(OTHER) for name in reply.outputs):
@@ -202,7 +213,8 @@ class AdapterSubject:
         if not isinstance(self.caller, SupervisedCaller):
             raise ApartError("calls are made in this process")
         replies = self.caller.apart([self.form.arranged(call) for call in calls], seconds, anew=anew)
-        return [self.form.restored(reply, call) for reply, call in zip(replies, calls, strict=False)]
+        shaped = map(self._without_kept_axes, replies)
+        return [self.form.restored(reply, call) for reply, call in zip(shaped, calls, strict=False)]
 
 
 def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[Form, Claims]:

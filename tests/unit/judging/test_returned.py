@@ -71,3 +71,30 @@ def test_results_by_name_that_are_no_outputs_are_left_alone_beside_those_that_ar
     )
     report = attnspec.check(f"{tmp_path / 'kernels.py'}:softmax", profile="smoke", dtypes="float32", explain_time=0)
     assert {"softmax": verdict} == report.verdicts, report
+
+
+LAID_OUT = """
+import torch
+
+
+def attention(query, key, value):
+    scores = torch.einsum("thd,shd->ths", query, key) * query.shape[-1] ** -0.5
+    return torch.einsum("ths,shd->thd", scores.softmax(-1), value), {lse}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lse", "verdict"),
+    [
+        ("scores.logsumexp(-1)", "conformant"),
+        ("scores.logsumexp(-1, keepdim=True)", "conformant"),
+        ("scores.logsumexp(-1) + 1", "violated"),
+        ("scores.logsumexp(-1, keepdim=True) + 1", "violated"),
+    ],
+)
+def test_a_logsumexp_may_be_laid_out_as_the_queries_and_keep_its_axis(tmp_path, lse, verdict):
+    """A first call may have as many heads as queries, so that its shape does not tell."""
+    (tmp_path / "kernels.py").write_text(LAID_OUT.replace("{lse}", lse))
+    report = attnspec.check(f"{tmp_path / 'kernels.py'}:attention", profile="smoke", dtypes="float32", explain_time=0)
+    assert {"attention": verdict} == report.verdicts, report
+    assert 'declare layout = "shd_lse"' in str(report)
