@@ -34,6 +34,9 @@ from .possible_layouts import (
     tells_apart,
 )
 
+GROUPED = (("heads", "kv_heads"), ("heads", "key_heads"), ("heads", "groups"))
+"""Sizes that are equal where heads are not grouped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -53,7 +56,7 @@ def lay_out(subject: Subject, operator: Mechanism, dtype: str, device: str) -> N
     subject.laid_out = True
     if undeclared(operator, subject.claims) is not None:
         return
-    found = _read(subject, operator, dtype, device)
+    found = _read(subject, operator, dtype, device) or _of_groups(subject, operator, dtype, device)
     if found is not None and found.layout != subject.form.layout.name:
         if found.ties:
             subject.limit_to({}, found.ties)
@@ -95,6 +98,40 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
     if refused and (name := _narrow(subject, operator, dtype, device, "shaped")):
         return Reading(name, 1, by_shape=True, ties=needed_ties(operator, name, subject.form.told))
     return None
+
+
+def _of_groups(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str) -> Reading | None:
+    """The layout in which grouped heads are read right by a function that is told their number, if not in its own.
+
+    Where nothing is grouped, it may take heads for items, or items for heads.
+    """
+    own, told = subject.form.layout.name, subject.form.told
+    pairs = [(whole, part) for whole, part in GROUPED if part in told and {whole, part} <= {*operator.sizes}]
+    sample = next(_grouped(subject, operator, dtype, pairs), None)
+    if sample is None or fit_of(subject, sample.mechanism, sample, dtype, device) == "right":
+        return None
+    try:
+        whole = dict.fromkeys(candidates(operator, subject.form), ())
+        for name, sizes in {**whole, **narrow(operator, subject.form)}.items():
+            subject.read_as(name)
+            made = _with_single(sample.mechanism, sample, sizes, subject) if sizes else sample
+            if made is not None and fit_of(subject, sample.mechanism, made, dtype, device) == "right":
+                return Reading(name, 1, ties=needed_ties(operator, name, told))
+    finally:
+        subject.read_as(own)
+    return None
+
+
+def _grouped(
+    subject: AdapterSubject, operator: Mechanism, dtype: str, pairs: Collection[tuple[str, str]]
+) -> Iterator[Sample]:
+    """The first plain cases of an operator in which several groups of several heads share keys."""
+    for m in operator.kin if pairs else ():
+        if undeclared(m, subject.claims) is None:
+            for sample in plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one():
+                small = sample.entries <= SMALL and sample.layout == "contiguous"
+                if small and all(1 < sample.values[part] < sample.values[whole] for whole, part in pairs):
+                    yield sample
 
 
 def is_read_right(

@@ -28,6 +28,7 @@ from ..mechanisms.parameters import limits
 from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
 from .first_case import FirstCase
+from .layouts import GROUPED
 from .settling import Declined
 from .trial import Trial
 
@@ -43,8 +44,6 @@ BLOCKS = 3
 """Powers of two of which a function takes so many that it takes all in between."""
 SCATTERED = 6
 """Cases with arrays that are not contiguous that are looked at."""
-GROUPED = (("heads", "kv_heads"), ("heads", "key_heads"), ("heads", "groups"))
-"""Sizes that are equal where heads are not grouped."""
 
 
 @dataclass(frozen=True, slots=True)

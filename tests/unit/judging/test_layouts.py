@@ -143,3 +143,16 @@ def test_conventions_cost_no_calls(function):
     one = subject(Adapter("mine", "attention", kernel, "torch"))
     right_answers(one, ATTENTION, "float32", "cpu", ())
     assert kernel.calls <= CASES * len([ATTENTION, *candidates(ATTENTION), *narrow(ATTENTION, one.form)])
+
+
+def grouped(query, key, value, h_q, h_kv, shared=0):
+    """Groups along the first axis, which are heads where there is one item."""
+    key, value = (x.repeat_interleave(h_q // h_kv, shared) for x in (key, value))
+    return right(query, key, value)
+
+
+@pytest.mark.parametrize(("shared", "layout"), [(0, "hsd"), (1, "bhsd"), (-1, "bhsd")])
+def test_who_is_told_the_heads_of_keys_is_seen_on_grouped_heads(shared, layout):
+    one = subject(undecorated(partial(grouped, shared=shared), "grouped", "attention", "torch"), declared=False)
+    lay_out(one, ATTENTION, "float32", "cpu")
+    assert layout == one.form.layout.name
