@@ -43,7 +43,7 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     one = signature_named(like) if like else _interface(adapter, asked.operator, known)
     named = asked.operator or (one.operator if one else _operator_of(adapter, known))
     if not (asked.operator or like or (one and one.is_called(adapter.name))):
-        _check_name(adapter.name, known[named])
+        _check_name(adapter.name, known[named], _needed(adapter))
     like = one.name if one else ""
     if not like and named in known.stating and _by_name(adapter):
         like = line_of(adapter, known[named], begun(adapter, known[named]))
@@ -52,8 +52,11 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     return replace(adapter, operator=named, like=like, guessed=guessed, **given)
 
 
-def _check_name(name: str, operator: Mechanism) -> None:
-    """Raise `UsageError` where a name says an activation beside a norm or a softmax that has none."""
+def _check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None:
+    """Raise `UsageError` where a name says a step of an operator, or an activation beside one that has none."""
+    step = next((each for each in STEPS if f"_{each}_" in _words(name)), "")
+    if step and operator.operator == "rotary" and len(needed) == 1:
+        raise UsageError(f"the name {name!r} says {step}, a step of rotary; add --operator rotary if it is all of it")
     if not operator.operator.endswith(("norm", "softmax")):
         return
     options = " ".join(f"{own} {option.text}" for m in operator.kin for own, option in m.options.items())
@@ -116,9 +119,17 @@ def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     if not others or is_spelt(adapter, known[named]):
         return named
     spelt = [other for other in others if is_spelt(adapter, known[other])]
-    needed, own = len(_needed(adapter)), len(known[named].required)  # who asks for fewer arrays cannot mean that one
-    spelt += [other for other in others if needed == len(known[other].required) < own]
+    needed, own = _needed(adapter), known[named].required
+    spelt += [other for other in others if _adds(needed, known[other], known[named])]
+    spelt += [other for other in others if len(needed) == len(known[other].required) < len(own)]  # as it asks for fewer
     return (spelt or [named])[0]
+
+
+def _adds(needed: Collection[str], other: Mechanism, named: Mechanism) -> bool:
+    """Whether a function asks for all inputs that another operator has beside those of the one that a name says."""
+    further = {*other.required} - {*named.required, *named.takes}
+    asked = {alike(each, other.required) or each for each in needed} | {*needed}
+    return bool(further) and all({each, *called_so(other, [each])} & asked for each in further)
 
 
 def _by_name(adapter: Adapter) -> bool:
@@ -278,6 +289,8 @@ TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
 BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)
 """How names begin that say where items begin and end."""
+STEPS = ("rotate_half", "rotate_every_two", "rotate_interleave", "rotate_interleaved")
+"""What functions are called that give pairs of channels to rotary functions."""
 MASKS = ("_attention_mask_", "_attention_bias_")
 """How the names of functions end that make a mask or a bias."""
 ROWS = 2

@@ -30,6 +30,14 @@ def add_rms_norm(x, residual, weight):
     return rms_norm(x + residual, weight), x + residual
 
 
+def rmsnorm_of_a_sum(allreduced, residual, weight, eps):
+    return rms_norm_of_a_shape(allreduced + residual, weight.shape, weight, eps), allreduced + residual
+
+
+def rmsnorm_of_a_sum_but_the_residual(allreduced, residual, weight, eps):
+    return rms_norm_of_a_shape(allreduced, weight.shape, weight, eps), allreduced + residual
+
+
 def rms_norm_without_epsilon(x, weight):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True)) * weight
 
@@ -100,11 +108,12 @@ def group_norm_silu_before(x, num_groups, weight=None, bias=None, eps=1e-5):
 
 RIGHT = (
     rms_norm, layer_norm, group_norm, fused_add_rmsnorm, add_rms_norm, rms_norm_without_weight, rms_norm_of_its_dtype,
-    layernorm_without_bias, layer_norm_alone, rms_norm_of_a_shape, fast_group_norm, group_norm_silu,
+    layernorm_without_bias, layer_norm_alone, rms_norm_of_a_shape, fast_group_norm, group_norm_silu, rmsnorm_of_a_sum,
 )  # fmt: skip
 WRONG = (
     rms_norm_without_epsilon, layer_norm_of_the_root, group_norm_of_half_the_groups, add_rms_norm_of_the_first,
     rms_norm_of_the_sum, layernorm_of_a_quotient, rms_norm_centred, fast_group_norm_with_silu, group_norm_silu_before,
+    rmsnorm_of_a_sum_but_the_residual,
 )  # fmt: skip
 
 

@@ -27,6 +27,25 @@ def test_what_makes_a_mask_or_a_bias_is_no_attention():
     assert "attention" == guess_operator("attention_mask", needed=["q", "k", "v", "mask"])
 
 
+def test_what_gives_pairs_to_a_rotary_function_is_none():
+    def guessed(function):
+        return completed(Adapter("mine_rope_rotate_half", "", function, "numpy"), Asked(), None).operator
+
+    with pytest.raises(UsageError, match="says rotate_half, a step of rotary; add --operator rotary"):
+        guessed(lambda x: x)
+    assert "rotary" == guessed(lambda x, cos, sin: x)
+
+
+def test_what_asks_for_a_residual_beside_a_norm_is_the_norm_of_a_sum():
+    def guessed(name, function):
+        return completed(Adapter(name, "", function, "numpy"), Asked(), None).operator
+
+    assert "residual_rms_norm" == guessed("rmsnorm_ref", lambda x, residual, weight, eps: x)
+    assert "residual_layer_norm" == guessed("my_layernorm", lambda x, res, weight, bias: x)
+    assert "rms_norm" == guessed("rmsnorm_ref", lambda x, weight, eps: x)
+    assert "rms_norm" == guessed("rmsnorm_ref", lambda x, weight, eps, residual=None: x)
+
+
 def test_bounds_may_have_a_short_name():
     assert "packed_attention" == guess_operator("reference_attention", needed=["q", "k", "v", "cu"])
     assert "attention" == guess_operator("reference_attention", needed=["q", "k", "v", "cut"])
