@@ -29,7 +29,7 @@ GREATEST = re.compile(r"(^|_)(row)?(max|amax|maxima|maximum)(_|$)")
 def greatest_values(subject: AdapterSubject) -> list[str]:
     """That a plain function returns greatest values in the place of an output, in words, as its variable says it."""
     source = source_of(subject.adapter) if subject.interface.others else None
-    places = [*zip(subject.interface.outputs, source.results, strict=False)][1:] if source else []
+    places = [*zip(subject.interface.outputs, source.variables, strict=False)][1:] if source else []
     found = [(name, variable) for name, variable in places if GREATEST.search(variable)]
     for name, _ in found:
         subject.set_aside(name)

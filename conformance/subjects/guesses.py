@@ -116,6 +116,11 @@ def _by_its_file(adapter: Adapter, known: Library) -> str:
 def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     """The operator that the name of a function says, or another one of that name whose parameters it has."""
     others = [other for other in namesakes(named) if other in known.stating] if _by_name(adapter) else []
+    source = source_of(adapter) if others else None
+    counted = source.results if source is not None else 0
+    returning = [other for other in others if counted and _returns(counted, known[other], known[named])]
+    if returning:
+        return returning[0]
     if not others or is_spelt(adapter, known[named]):
         return named
     spelt = [other for other in others if is_spelt(adapter, known[other])]
@@ -123,6 +128,12 @@ def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     spelt += [other for other in others if _adds(needed, known[other], known[named])]
     spelt += [other for other in others if len(needed) == len(known[other].required) < len(own)]  # as it asks for fewer
     return (spelt or [named])[0]
+
+
+def _returns(count: int, other: Mechanism, named: Mechanism) -> bool:
+    """Whether as many results as a function returns are those of another operator of the same inputs alone."""
+    same = {*other.required} <= {*named.required}
+    return same and count == len(other.outputs) != len(named.outputs)
 
 
 def _adds(needed: Collection[str], other: Mechanism, named: Mechanism) -> bool:

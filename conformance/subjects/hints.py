@@ -85,9 +85,15 @@ class Source:
         return only if names and names == self.parameters[: len(names)] else None
 
     @property
-    def results(self) -> list[str]:
+    def variables(self) -> list[str]:
         """The variables that the parts of a tuple which it returns in its last line are made from."""
         return [_root(part) for part in _returned(self.function)]
+
+    @property
+    def results(self) -> int:
+        """How many results it returns, by each of its return statements; 0 where these do not say it alike."""
+        found = {_count(value, self.module) for value in _returning(self.function)}
+        return found.pop() if len(found) == 1 else 0
 
     @property
     def held(self) -> dict[str, ast.expr]:
@@ -206,6 +212,24 @@ def _root(x: ast.expr) -> str:
     while isinstance(x, ast.Attribute | ast.Call | ast.Subscript):
         x = x.func if isinstance(x, ast.Call) else x.value
     return x.id if isinstance(x, ast.Name) else ""
+
+
+def _returning(function: ast.AST) -> Iterator[ast.expr | None]:
+    """What the return statements of a function return, and not those of functions inside it."""
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, ast.Return):
+            yield node.value
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _returning(node)
+
+
+def _count(value: ast.expr | None, module: ast.Module) -> int:
+    """How many results are returned, also by another function of the module; 0 where that is not told."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        other = _named(module, value.func.id)
+        found = {len(x.elts) if isinstance(x, ast.Tuple) else 0 for x in _returning(other)} if other else set[int]()
+        return found.pop() if len(found) == 1 else 0
+    return len(value.elts) if isinstance(value, ast.Tuple) else 0
 
 
 def _name(function: ast.expr) -> str:

@@ -250,18 +250,50 @@ def swiglu_of_two(x_glu, x_linear, alpha: float = 1.702, limit: float = 7.0):
     return gate * torch.sigmoid(alpha * gate) * (up + 1)
 
 
+def quantize_weights_int8(w):
+    """Each column has a scale."""
+    return in_symmetric_codes(w, 0)
+
+
+def quantize_symmetric(x):
+    return in_symmetric_codes(x, -1)
+
+
+def quantize_tensor(x):
+    scale = (x.abs().amax() / 127).clamp(min=1e-12)
+    return (x / scale).round().clamp(-127, 127).to(torch.int8), scale
+
+
+def quantize_weights_int8_down(w):
+    scale = (w.abs().amax(0) / 127).clamp(min=1e-12)
+    return (w / scale).floor().clamp(-127, 127).to(torch.int8), scale
+
+
+def in_symmetric_codes(x, axis):
+    scale = (x.abs().amax(axis, keepdim=True) / 127).clamp(min=1e-12)
+    return (x / scale).round().clamp(-127, 127).to(torch.int8), scale.squeeze(axis)
+
+
+def quantize_affine(x):
+    low, high = x.min(), x.max()
+    scale = ((high - low) / 255).clamp(min=1e-12)
+    zero = (-low / scale).round()
+    return (x / scale + zero).round().clamp(0, 255).to(torch.uint8), scale, zero
+
+
 RIGHT = (
     fp8_act_quant_ref, rope, attention_band_mask_ref, ssd_minimal_discrete, swiglu, ref_masked_attention,
     ref_capped_attention, sdpa_attention, topk_softmax_reference, modify_logits_for_top_k_filtering,
     modify_logits_for_top_p_filtering, apply_rotary_pos_emb_vision, apply_rope_interleave, apply_rotary_pos_emb,
-    log_softmax, swiglu_of_gpt_oss, swiglu_of_two,
+    log_softmax, swiglu_of_gpt_oss, swiglu_of_two, quantize_weights_int8, quantize_symmetric, quantize_tensor,
+    quantize_affine,
 )  # fmt: skip
 WRONG = (
     rope_of_the_other_pairs, attention_band_mask_of_one_less, ssd_without_decay_to_the_end, swiglu_of_half_the_gate,
     fp8_act_quant_of_half_the_range, ref_masked_attention_of_earlier_keys, ref_capped_attention_after_the_mask,
     sdpa_attention_of_one_more, topk_softmax_of_the_least, modify_logits_for_top_k_filtering_beside_the_last,
     modify_logits_for_top_p_filtering_of_the_rest, apply_rotary_pos_emb_vision_back, apply_rope_interleave_of_halves,
-    log_softmax_of_two, swiglu_of_gpt_oss_cut_below,
+    log_softmax_of_two, swiglu_of_gpt_oss_cut_below, quantize_weights_int8_down,
 )  # fmt: skip
 
 test_a_right_function_conforms = conforming(RIGHT)

@@ -125,4 +125,22 @@ def test_what_cannot_be_read_says_nothing(tmp_path, text):
     ],
 )
 def test_what_is_returned_is_known_by_its_variables(tmp_path, line, names):
-    assert names == source(tmp_path, f"def attention(q, with_lse):\n    {line}\n", "attention").results
+    assert names == source(tmp_path, f"def attention(q, with_lse):\n    {line}\n", "attention").variables
+
+
+@pytest.mark.parametrize(
+    ("body", "results"),
+    [
+        ("return x, x", 2),
+        ("if x:\n        return x, 1\n    return 2, x", 2),
+        ("if x:\n        return x\n    return 2, x", 0),
+        ("def inner():\n        return 1, 2, 3\n    return x, inner()", 2),
+        ("return other(x)", 3),
+        ("return unknown(x)", 0),
+        ("return x", 0),
+        ("pass", 0),
+    ],
+)
+def test_results_are_counted_by_what_is_returned(tmp_path, body, results):
+    text = f"def other(x):\n    return x, x, x\n\n\ndef mine(x):\n    {body}\n"
+    assert results == source(tmp_path, text).results
