@@ -25,7 +25,8 @@ def interface_told(signature: Signature) -> str:
     """What a known interface is called, with its file, or what stands for what in one that is stated in a line."""
     if not is_stated(signature.name):
         return f"{signature.name} ({signature.path})"
-    single = {name: x.texts[0] for name, x in signature.parameters.items() if len(x.texts) == 1 and x.how != "dtype"}
+    plain = {name: x for name, x in signature.parameters.items() if x.how not in ("dtype", "device")}
+    single = {name: x.texts[0] for name, x in plain.items() if len(x.texts) == 1}
     renamed = {name: text for name, text in single.items() if text != name}
     options = {name: option for name, text in renamed.items() if _is_name(option := _option(text))}
     parts = [f"`{name}` for `{option}`" for name, option in options.items() if option != name]

@@ -26,7 +26,7 @@ from .specfiles import ENDING, SpecFile
 from .stated import is_stated, kind_and_texts, stated
 from .stems import stem
 
-How = Literal["array", "tuple", "complex", "text", "object", "out", "in_place", "room", "left", "dtype"]
+How = Literal["array", "tuple", "complex", "text", "object", "out", "in_place", "room", "left", "dtype", "device"]
 _ASKED = re.compile(r"(\w+)|none if (?:(\w+) == none|single\((\w+)\)) else .*")
 """What is an input or option itself, or none wherever there is none of it."""
 ENOUGH = 0.5
@@ -47,8 +47,8 @@ class Passed:
     @property
     def expressions(self) -> tuple[str, ...]:
         """What of it is computed; of a text, the condition behind it."""
-        whole = {"left": (), "out": (), "room": (), "dtype": (), "text": self.texts[1:], "in_place": self.texts[:1]}
-        return whole.get(self.how, self.texts)
+        none = dict.fromkeys(("left", "out", "room", "dtype", "device"), ())
+        return {**none, "text": self.texts[1:], "in_place": self.texts[:1]}.get(self.how, self.texts)
 
     @property
     def array(self) -> str:

@@ -22,7 +22,7 @@ _PART = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*(\S.*?)\s*", re.DOTALL)
 _KIND = re.compile(r"\{\s*(\w+)\s*:\s*(.*?)\s*\}", re.DOTALL)
 _WHERE = re.compile(r"(.*?)\s*,\s*where\s*:\s*(.*)", re.DOTALL)
 _AS = re.compile(r"(.*?)\s*,\s*as\s*:\s*(\w+)", re.DOTALL)
-KINDS = ("out", "in_place", "room", "text", "complex", "left", "dtype")
+KINDS = ("out", "in_place", "room", "text", "complex", "left", "dtype", "device")
 OPEN, CLOSED = "([{", ")]}"
 FIXED, REQUIRES, DTYPES = "fixed", "requires", "dtypes"
 RETURNS, OUTPUTS, CONVENTIONS = "returns", "outputs", "conventions"
@@ -131,9 +131,9 @@ def kind_and_texts(text: str, label: str = "") -> tuple[str, tuple[str, ...]]:
 
 
 def expressions_in(text: str) -> tuple[str, ...]:
-    """The expressions in what is said of a parameter: all but text, a dtype, and what a changed array becomes."""
+    """The expressions in what is said of a parameter; text, a dtype or a device is none, nor what an array becomes."""
     how, texts = kind_and_texts(text)
-    return {"dtype": (), "text": texts[1:], "in_place": texts[:1]}.get(how, texts)
+    return {"dtype": (), "device": (), "text": texts[1:], "in_place": texts[:1]}.get(how, texts)
 
 
 def _between(text: str) -> tuple[str, ...]:

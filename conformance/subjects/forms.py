@@ -39,7 +39,7 @@ from ..mechanisms.layouts import (
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import SCRATCH, Passed, Signature, signature_named
 from ..numerics import budget
-from .passing import compiled, dtype_in, plain_value, used_by, worth
+from .passing import compiled, plain_value, said_of, used_by, worth
 from .renaming import own_names
 
 SPREAD = re.compile(r"full\([^(),]+,([^()]*)\)")
@@ -269,8 +269,8 @@ class Form:
             if passed.how == "room":
                 inputs[name] = np.zeros(int(passed.texts[0]))
                 continue
-            said = passed.how == "dtype"
-            x = dtype_in(call, passed.texts[0], self.mechanism) if said else worth(passed, known, self.mechanism)
+            said = said_of(call, passed, self.mechanism)
+            x = worth(passed, known, self.mechanism) if said is None else said
             if isinstance(x, np.ndarray):
                 short = x.dtype.kind == "i" and self.taken.signature.dtypes.get(name) != "integer"
                 inputs[name] = x.astype(np.int32) if short else x  # as kernels take lengths and places

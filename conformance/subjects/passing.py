@@ -42,6 +42,13 @@ def dtype_in(call: Call, output: str, mechanism: Mechanism) -> str:
     return call.dtypes.get(output) or dtype_under(call.dtype, mechanism.dtypes.get(output))
 
 
+def said_of(call: Call, passed: Passed, mechanism: Mechanism) -> str | None:
+    """The device of a call, or the dtype of one of its outputs, where a parameter is passed that; else None."""
+    if passed.how == "device":
+        return call.device
+    return dtype_in(call, passed.texts[0], mechanism) if passed.how == "dtype" else None
+
+
 def used_by(passed: Passed, mechanism: Mechanism) -> set[str]:
     """What the expressions of a parameter use, or the arrays that lie in the one that it is passed."""
     stacks = stacks_of(mechanism.layouts)

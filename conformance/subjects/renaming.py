@@ -190,6 +190,8 @@ def _matched(
             own.setdefault(p.name, f"{{out: {output}}}")
         elif _is_dtype(p, mechanism):
             own.setdefault(p.name, f"{{dtype: {mechanism.outputs[0]}}}")
+        elif p.name == DEVICE and p.default is p.empty:
+            own.setdefault(p.name, f"{{device: {mechanism.outputs[0]}}}")
     requires |= _told_sizes(plain, own, mechanism, letters=False)
     left = _unpassed(own, requires, mechanism)
     for p in plain[: len(mechanism.required) if by_place else 0]:  # the first ones, whatever else they are called
@@ -272,6 +274,8 @@ DTYPES = frozenset({"out_dtype", "output_dtype", "o_dtype", "dst_dtype", "out_ty
 """What a parameter is called that says which dtype the first output has."""
 ASKED_DTYPES = DTYPES | {"dtype"}
 """The same where a function asks for it: by default, `dtype` may be that of codes, or of sums."""
+DEVICE = "device"
+"""What a parameter is called that says where the outputs are."""
 OUTPUT = frozenset({"out", "output", "o", "result"})
 """What an array is called that the first output is written to."""
 
@@ -279,7 +283,9 @@ OUTPUT = frozenset({"out", "output", "o", "result"})
 def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
     """Whether a parameter that a function asks for is told a size, or is room for an output."""
     others = [other for other in others if other != name]
-    return name.lower() in OUTPUT | ASKED_DTYPES or bool(size_named(name, _sizes(mechanism), others, letters=True)[0])
+    return name.lower() in OUTPUT | ASKED_DTYPES | {DEVICE} or bool(
+        size_named(name, _sizes(mechanism), others, letters=True)[0]
+    )
 
 
 def _is_dtype(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:

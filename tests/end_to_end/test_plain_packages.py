@@ -250,6 +250,37 @@ def swiglu_of_two(x_glu, x_linear, alpha: float = 1.702, limit: float = 7.0):
     return gate * torch.sigmoid(alpha * gate) * (up + 1)
 
 
+def attn_one(q, k, v, *, is_causal):
+    """[length, heads, dim]; a logsumexp is [length, heads]."""
+    return with_its_sum(q, k, v, is_causal, lambda scores: scores.logsumexp(-1))
+
+
+def attn_one_with_a_sum_of_twice_as_many(q, k, v, *, is_causal):
+    return with_its_sum(q, k, v, is_causal, lambda scores: scores.logsumexp(-1) + 0.6931472)
+
+
+def with_its_sum(q, k, v, is_causal, total):
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = torch.einsum("qhd,khd->hqk", q, k) * q.shape[-1] ** -0.5 + (lower(q, k) if is_causal else 0)
+    return torch.einsum("hqk,khd->qhd", scores.softmax(-1), v), total(scores).T
+
+
+def get_alibi_slopes(total_num_heads, device):
+    return sequence(total_num_heads, torch.device(device), 8)
+
+
+def get_alibi_slopes_too_flat(total_num_heads, device):
+    return sequence(total_num_heads, torch.device(device), 9)
+
+
+def sequence(heads, device, last):
+    """Further heads have every other slope of twice the power of two."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = 2 ** (-last * torch.arange(1, power + 1, device=device) / power)
+    further = 2 ** (-last * torch.arange(1, 2 * (heads - power) + 1, 2, device=device) / (2 * power))
+    return torch.cat([slopes, further])
+
+
 def quantize_weights_int8(w):
     """Each column has a scale."""
     return in_symmetric_codes(w, 0)
@@ -286,7 +317,7 @@ RIGHT = (
     ref_capped_attention, sdpa_attention, topk_softmax_reference, modify_logits_for_top_k_filtering,
     modify_logits_for_top_p_filtering, apply_rotary_pos_emb_vision, apply_rope_interleave, apply_rotary_pos_emb,
     log_softmax, swiglu_of_gpt_oss, swiglu_of_two, quantize_weights_int8, quantize_symmetric, quantize_tensor,
-    quantize_affine,
+    quantize_affine, attn_one, get_alibi_slopes,
 )  # fmt: skip
 WRONG = (
     rope_of_the_other_pairs, attention_band_mask_of_one_less, ssd_without_decay_to_the_end, swiglu_of_half_the_gate,
@@ -294,6 +325,7 @@ WRONG = (
     sdpa_attention_of_one_more, topk_softmax_of_the_least, modify_logits_for_top_k_filtering_beside_the_last,
     modify_logits_for_top_p_filtering_of_the_rest, apply_rotary_pos_emb_vision_back, apply_rope_interleave_of_halves,
     log_softmax_of_two, swiglu_of_gpt_oss_cut_below, quantize_weights_int8_down,
+    attn_one_with_a_sum_of_twice_as_many, get_alibi_slopes_too_flat,
 )  # fmt: skip
 
 test_a_right_function_conforms = conforming(RIGHT)

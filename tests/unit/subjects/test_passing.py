@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from attnspec.execution.calling import Call
 from attnspec.language.scopes import Values
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.signatures import Passed
-from attnspec.subjects.passing import compiled, plain_value, used_by, worth
+from attnspec.subjects.passing import compiled, plain_value, said_of, used_by, worth
 
 ATTENTION = library()["attention"]
 KNOWN = Values({"window_left": None, "window_right": 3, "head_dim": 4, "mask": True, "scale": 0.5}, "float32")
@@ -29,6 +30,16 @@ def test_a_text_is_passed_where_its_condition_holds():
         passed("text", "causal", "head_dim == 4", otherwise="none"),
         passed("text", "causal", "head_dim == 5"),
     )
+
+
+def test_a_device_and_a_dtype_are_those_of_the_call():
+    call = Call({}, {}, "float16", "cuda:1", dtypes={"lse": "float32"})
+
+    def said(how, text):
+        return said_of(call, Passed(how, (text,)), ATTENTION)
+
+    assert ("cuda:1", "float16", "float32") == (said("device", "out"), said("dtype", "out"), said("dtype", "lse"))
+    assert said("array", "scale") is None
 
 
 def test_an_expression_is_compiled_once():

@@ -143,3 +143,14 @@ def test_a_dtype_that_is_asked_for_is_that_of_the_output():
 
     assert "dtype={dtype: out}" in stated_for(in_a_dtype, library()["attention"])
     assert "dtype={dtype" not in stated_for(of_codes, library()["softmax"])
+
+
+def test_a_device_that_is_asked_for_is_that_of_a_call():
+    def slopes(heads, device):
+        """A kernel."""
+
+    def slopes_where_it_likes(heads, device=None):
+        """A kernel."""
+
+    assert "device={device: slopes}" in stated_for(slopes, library()["alibi_slopes"])
+    assert "" == stated_for(slopes_where_it_likes, library()["alibi_slopes"])
