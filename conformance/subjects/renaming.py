@@ -70,7 +70,7 @@ ALIKE = (
 )
 """Names that mean the same wherever they stand."""
 TABLES = frozenset({
-    "freqs", "freqs_cis", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb",
+    "freqs", "freqs_cis", "freqs_ci", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb",
     "indptr", "page_indptr", "kv_indptr", "paged_kv_indptr", "page_indices", "kv_page_indices", "paged_kv_indices",
     "last_page_len", "kv_last_page_len", "paged_kv_last_page_len", "qo_indptr", "q_indptr", "query_start_loc",
     "in_proj_weight", "in_proj_bias", "w_qkv", "b_qkv", "wqkv", "bqkv", "qkv_weight", "qkv_bias",

@@ -1,0 +1,57 @@
+"""Rotary functions as packages name their parameters: right and wrong ones."""
+
+import torch
+
+from .test_plain_functions import conforming, refuted
+
+
+def vision_apply_rotary_emb(query, key, freqs_ci):
+    return turned(query, freqs_ci), turned(key, freqs_ci)
+
+
+def vision_rotary_emb_turned_back(query, key, freqs_ci):
+    return turned(query, freqs_ci.conj()), turned(key, freqs_ci.conj())
+
+
+def turned(x, turns):
+    """[batch, length, heads, dim], by complex numbers [length, dim // 2]."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * turns[:, None]).flatten(-2).type_as(x)
+
+
+def rope_native(query, key, cos, sin, rope_dim, is_neox_style):
+    return tuple(of_some_channels(x, cos, sin, rope_dim, is_neox_style) for x in (query, key))
+
+
+def rope_of_the_other_style(query, key, cos, sin, rope_dim, is_neox_style):
+    return tuple(of_some_channels(x, cos, sin, rope_dim, not is_neox_style) for x in (query, key))
+
+
+def of_some_channels(x, cos, sin, width, halves):
+    """The first channels, by tables [length, width // 2]."""
+    turning, rest = x[..., :width], x[..., width:]
+    cos, sin = (y[:, None] for y in (cos, sin))
+    a, b = turning.chunk(2, -1) if halves else (turning[..., ::2], turning[..., 1::2])
+    pairs = (a * cos - b * sin, b * cos + a * sin)
+    return torch.cat((torch.cat(pairs, -1) if halves else torch.stack(pairs, -1).flatten(-2), rest), -1)
+
+
+def rope(inputs, positions, *, base_frequency):
+    return by_frequencies(inputs, positions, base_frequency, inputs.shape[-1])
+
+
+def rope_of_one_channel_less(inputs, positions, *, base_frequency):
+    return by_frequencies(inputs, positions, base_frequency, inputs.shape[-1] - 1)
+
+
+def by_frequencies(x, positions, base, width):
+    angles = positions[..., None, None] * base ** (-2 / width * torch.arange(x.shape[-1] // 2))
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), -1)
+
+
+RIGHT = (vision_apply_rotary_emb, rope_native, rope)
+WRONG = (vision_rotary_emb_turned_back, rope_of_the_other_style, rope_of_one_channel_less)
+
+test_a_right_function_conforms = conforming(RIGHT)
+test_a_wrong_function_does_not = refuted(WRONG)
