@@ -151,9 +151,16 @@ def misplaced(function: Callable[..., Any], mechanism: Mechanism) -> tuple[str, 
     says = {*mechanism.required, *mechanism.takes, *mechanism.outputs[1:]}
     for p, place in zip(_parameters(function), mechanism.required, strict=False):
         means = own.get(p.name, place).removeprefix("{out: ").removesuffix("}")
+        if FLAG.match(p.name) and p.name not in own:
+            return p.name, place, "a flag"
         if means in says and means != place:
             return p.name, place, means
     return None
+
+
+def is_no_array(name: str) -> bool:
+    """Whether a parameter is a table of angles or a flag, as its name says, and no array that its place may mean."""
+    return name in TABLES or FLAG.match(name) is not None
 
 
 def placed(function: Callable[..., Any], mechanism: Mechanism) -> dict[str, str]:
@@ -196,7 +203,7 @@ def _matched(
     left = _unpassed(own, requires, mechanism)
     for p in plain[: len(mechanism.required) if by_place else 0]:  # the first ones, whatever else they are called
         placed = p.default is p.empty and p.kind is not p.KEYWORD_ONLY
-        free = placed and p.name not in own and p.name not in TABLES and p.name not in unplaced
+        free = placed and p.name not in own and not is_no_array(p.name) and p.name not in unplaced
         if left and free:
             own[p.name] = left.pop(0)
     requires |= _told_sizes(plain, own, mechanism, letters=True)
@@ -272,10 +279,12 @@ COUNTED = {"rows": "size(reshape({0}, -1)) // max(size({0}), 1)", "entries": "si
 
 DTYPES = frozenset({"out_dtype", "output_dtype", "o_dtype", "dst_dtype", "out_type"})
 """What a parameter is called that says which dtype the first output has."""
-ASKED_DTYPES = DTYPES | {"dtype"}
+ASKED_DTYPES = DTYPES | {"dtype", "data_type", "torch_dtype"}
 """The same where a function asks for it: by default, `dtype` may be that of codes, or of sums."""
 DEVICE = "device"
 """What a parameter is called that says where the outputs are."""
+FLAG = re.compile(r"(is|has|use|return|enable|should|with)_\w+")
+"""What a parameter is called that is true or false."""
 OUTPUT = frozenset({"out", "output", "o", "result"})
 """What an array is called that the first output is written to."""
 

@@ -128,6 +128,7 @@ def test_inputs_that_are_known_by_their_places_alone_are_told():
 def test_a_name_that_says_another_input_than_its_place_is_told():
     attention = library()["attention"]
     assert ("key", "q", "k") == misplaced(lambda key, q, v: None, attention)
+    assert ("is_causal_at_all", "k", "a flag") == misplaced(lambda q, is_causal_at_all: None, attention)
     assert ("lse", "k", "lse") == misplaced(lambda out, lse, sinks: None, attention)
     assert ("causal", "v", "causal") == misplaced(lambda q, k, causal: None, attention)
     assert misplaced(lambda a, b, c: None, attention) is None
