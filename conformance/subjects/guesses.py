@@ -22,6 +22,12 @@ from .readings import begun, is_spelt, line_of
 from .renaming import is_told, own_names, stack_called
 from .renaming import like as alike
 
+WHOLE_CODES = ("quantize", "dequantize")
+"""Operators whose codes are whole numbers, one in each entry."""
+OTHER_CODES = frozenset(
+    {"fp4", "mxfp4", "nvfp4", "nf4", "fp6", "mxfp8", "e2m1", "awq", "gptq", "fake", "pseudo", "qdq"}
+)
+"""Words in the names of quantizations with codes of another kind, or with none."""
 ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
 """Functions of activation that a fused kernel may apply to what an operator gives."""
 
@@ -57,6 +63,10 @@ def _check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None
     step = next((each for each in STEPS if f"_{each}_" in _words(name)), "")
     if step and operator.operator == "rotary" and len(needed) == 1:
         raise UsageError(f"the name {name!r} says {step}, a step of rotary; add --operator rotary if it is all of it")
+    strange = next((word for word in _words(name).split("_") if word in OTHER_CODES), "")
+    if strange and operator.operator in WHOLE_CODES:
+        says = f"the name {name!r} says {strange}, and {operator.operator} has whole numbers as codes"
+        raise UsageError(f"{says}; add --operator {operator.operator} if that is what it computes")
     if not operator.operator.endswith(("norm", "softmax")):
         return
     options = " ".join(f"{own} {option.text}" for m in operator.kin for own, option in m.options.items())

@@ -235,7 +235,30 @@ def label_smoothing_loss_on_top(logits, target, smoothing):
     return (smoothed(logits, target, smoothing) + smoothing * smoothed(logits, target, 0)).mean()
 
 
+NUMBERS = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+
+
+def dequantize_mxfp4(packed, scales):
+    return of_nibbles(packed, 0) * (scales.float() - 127).exp2().repeat_interleave(32, -1)
+
+
+def dequant_mxfp4(blocks, scales, data_type):
+    """Each block has an axis of its own."""
+    return (of_nibbles(blocks, 0) * (scales.float() - 127).exp2()[..., None]).flatten(-2).to(data_type)
+
+
+def dequantize_mxfp4_from_high_bits(packed, scales):
+    return of_nibbles(packed, 1) * (scales.float() - 127).exp2().repeat_interleave(32, -1)
+
+
+def of_nibbles(x, first):
+    codes = torch.stack([x >> 4, x & 15] if first else [x & 15, x >> 4], -1).flatten(-2).long()
+    return NUMBERS[codes % 8] * torch.where(codes < 8, 1, -1)
+
+
 RIGHT = {
+    dequantize_mxfp4: "dequantize_blocks",
+    dequant_mxfp4: "dequantize_blocks",
     selective_log_softmax: "cross_entropy",
     token_log_probs: "cross_entropy",
     tvd_loss: "total_variation",
@@ -262,7 +285,7 @@ WRONG = (
     get_slopes_of_powers, filter_logits_of_one_more, apply_rotary_embedding_turned_back, group_norm_of_one_group,
     naive_log_linear_attn_of_one_level, apply_top_k_only_of_one_row, apply_rope_with_both_signs,
     min_p_logits_of_the_chance_itself, min_p_mask_of_the_first_share, label_smoothing_loss_of_others,
-    label_smoothing_loss_of_sums, label_smoothing_loss_on_top,
+    label_smoothing_loss_of_sums, label_smoothing_loss_on_top, dequantize_mxfp4_from_high_bits,
 )  # fmt: skip
 
 

@@ -208,3 +208,11 @@ def test_what_an_operator_computes_by_itself_is_not_beside_it():
     normed = Adapter("group_norm_silu", "", lambda x, num_groups, weight, bias, eps: x, "torch")
     assert "group_norm" == completed(normed, Asked(), None).operator
     assert "gated_activation" == completed(Adapter("silu_and_mul", "", lambda x: x, "torch"), Asked(), None).operator
+
+
+@pytest.mark.parametrize("name", ["fp4_quantize", "quantize_nf4", "pseudo_quantize", "gptq_dequantize"])
+def test_codes_that_are_no_whole_numbers_are_none_of_a_quantization(name):
+    with pytest.raises(UsageError, match="has whole numbers as codes; add --operator"):
+        completed(Adapter(name, "", lambda x, scale, zero_point: x, "torch"), Asked(), None)
+    own = Asked(operator="dequantize")
+    assert "dequantize" == completed(Adapter(name, "", lambda codes, scale, zero_point: 0, "torch"), own, None).operator
