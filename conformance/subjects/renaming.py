@@ -138,8 +138,16 @@ def spells(function: Callable[..., Any], mechanism: Mechanism, given: Line) -> b
 
 
 def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: Collection[str]) -> bool:
-    """Whether no parameter of a function gives an input that every call has; by its place, none that is `read` does."""
-    return name in _left(*_matched(function, mechanism, None, unplaced=read), mechanism)
+    """Whether no parameter of a function gives an input that every call has; by its place, none that is `read` does.
+
+    What is none by default at the place of an array of numbers may be that array.
+    """
+    own, requires = _matched(function, mechanism, None, unplaced=read)
+    some = zip(mechanism.required, _parameters(function), strict=False)
+    placed = next((p for each, p in some if each == name and name not in mechanism.dtypes), None)
+    perhaps = placed is not None and placed.default is None and placed.kind is not placed.KEYWORD_ONLY
+    known = placed is not None and placed.name in {*own, *read, *TABLES}
+    return name in _left(own, requires, mechanism) and not (perhaps and not known)
 
 
 def misplaced(function: Callable[..., Any], mechanism: Mechanism) -> tuple[str, str, str] | None:
@@ -280,7 +288,7 @@ COUNTED = {"rows": "size(reshape({0}, -1)) // max(size({0}), 1)", "entries": "si
 DTYPES = frozenset({"out_dtype", "output_dtype", "o_dtype", "dst_dtype", "out_type"})
 """What a parameter is called that says which dtype the first output has."""
 ASKED_DTYPES = DTYPES | {"dtype", "data_type", "torch_dtype"}
-"""The same where a function asks for it: by default, `dtype` may be that of codes, or of sums."""
+"""The same where a function asks for it, and its output is no code: by default, `dtype` may be that of sums."""
 DEVICE = "device"
 """What a parameter is called that says where the outputs are."""
 FLAG = re.compile(r"(is|has|use|return|enable|should|with)_\w+")
@@ -300,7 +308,7 @@ def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
 def _is_dtype(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     """Whether a parameter is the dtype of the first output, which a call has to say where its default is not none."""
     own = mechanism.dtypes.get(mechanism.outputs[0])
-    named = ASKED_DTYPES if parameter.default is parameter.empty else DTYPES
+    named = ASKED_DTYPES if parameter.default is parameter.empty and own is None else DTYPES
     return parameter.name in named and parameter.default is not None and own not in mechanism.typing
 
 

@@ -59,6 +59,15 @@ def rms_norm_without_weight(x, eps=1e-6):
     return (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
+def rms_norm_with_a_gain_or_none(x, g=None, eps=1e-6):
+    y = rms_norm_without_weight(x, eps)
+    return y if g is None else y * g
+
+
+def rms_norm_with_a_gain_that_is_lost(x, g=None, eps=1e-6):
+    return rms_norm_without_weight(x, eps)
+
+
 def rms_norm_of_its_dtype(x):
     """The epsilon is that of the dtype, as where none is given to torch."""
     return F.rms_norm(x, x.shape[-1:])
@@ -109,11 +118,12 @@ def group_norm_silu_before(x, num_groups, weight=None, bias=None, eps=1e-5):
 RIGHT = (
     rms_norm, layer_norm, group_norm, fused_add_rmsnorm, add_rms_norm, rms_norm_without_weight, rms_norm_of_its_dtype,
     layernorm_without_bias, layer_norm_alone, rms_norm_of_a_shape, fast_group_norm, group_norm_silu, rmsnorm_of_a_sum,
+    rms_norm_with_a_gain_or_none,
 )  # fmt: skip
 WRONG = (
     rms_norm_without_epsilon, layer_norm_of_the_root, group_norm_of_half_the_groups, add_rms_norm_of_the_first,
     rms_norm_of_the_sum, layernorm_of_a_quotient, rms_norm_centred, fast_group_norm_with_silu, group_norm_silu_before,
-    rmsnorm_of_a_sum_but_the_residual,
+    rmsnorm_of_a_sum_but_the_residual, rms_norm_with_a_gain_that_is_lost,
 )  # fmt: skip
 
 

@@ -133,6 +133,10 @@ def ref_capped_attention(query, key, value, scale, attn_mask=None, logits_soft_c
     return unbatched(query, key, value, scale, 0 if attn_mask is None else attn_mask.float(), logits_soft_cap)
 
 
+def ref_always_capped_attention(query, key, value, scale, logits_soft_cap=50.0):
+    return unbatched(query, key, value, scale, 0, logits_soft_cap)
+
+
 def ref_capped_attention_after_the_mask(query, key, value, scale, attn_mask=None, logits_soft_cap=0.0):
     scores = scale * torch.einsum("qhd,khd->hqk", query, key).float()
     scores = scores if attn_mask is None else scores + attn_mask.float()
@@ -314,7 +318,8 @@ def quantize_affine(x):
 
 RIGHT = (
     fp8_act_quant_ref, rope, attention_band_mask_ref, ssd_minimal_discrete, swiglu, ref_masked_attention,
-    ref_capped_attention, sdpa_attention, topk_softmax_reference, modify_logits_for_top_k_filtering,
+    ref_capped_attention, ref_always_capped_attention, sdpa_attention,
+    topk_softmax_reference, modify_logits_for_top_k_filtering,
     modify_logits_for_top_p_filtering, apply_rotary_pos_emb_vision, apply_rope_interleave, apply_rotary_pos_emb,
     log_softmax, swiglu_of_gpt_oss, swiglu_of_two, quantize_weights_int8, quantize_symmetric, quantize_tensor,
     quantize_affine, attn_one, get_alibi_slopes,

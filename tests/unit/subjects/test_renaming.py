@@ -6,7 +6,7 @@ import attnspec
 from attnspec.errors import TargetError
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.stated import Line, stated
-from attnspec.subjects.renaming import ALIKE, like, misplaced, placed, stated_for
+from attnspec.subjects.renaming import ALIKE, lacks, like, misplaced, placed, stated_for
 
 
 def of(function, operator="attention", given=None):
@@ -142,7 +142,11 @@ def test_a_dtype_that_is_asked_for_is_that_of_the_output():
     def of_codes(x, dtype=None):
         """A kernel."""
 
+    def of_some_codes(x, dtype):
+        """A kernel."""
+
     assert "dtype={dtype: out}" in stated_for(in_a_dtype, library()["attention"])
+    assert "dtype={dtype" not in stated_for(of_some_codes, library()["quantize_blocks"])
     assert "dtype={dtype" not in stated_for(of_codes, library()["softmax"])
 
 
@@ -155,3 +159,13 @@ def test_a_device_that_is_asked_for_is_that_of_a_call():
 
     assert "device={device: slopes}" in stated_for(slopes, library()["alibi_slopes"])
     assert "" == stated_for(slopes_where_it_likes, library()["alibi_slopes"])
+
+
+def test_what_is_none_by_default_at_the_place_of_a_weight_may_be_it():
+    norm, rotary = library()["rms_norm"], library()["rotary"]
+    assert lacks(lambda x, eps=1e-6: x, norm, "weight", ())
+    assert lacks(lambda x, *, g=None, eps=1e-6: x, norm, "weight", ())
+    assert not lacks(lambda x, g=None, eps=1e-6: x, norm, "weight", ())
+    assert not lacks(lambda x, g, eps=1e-6: x, norm, "weight", ())
+    assert lacks(lambda x, g=None: x, norm, "weight", ("g",))
+    assert lacks(lambda x, scaling=None: x, rotary, "positions", ()), "which are no numbers but places"
