@@ -41,8 +41,8 @@ class Reading:
     """Functions with these parameters read them otherwise."""
     certain: bool = False
     """Whether its parameters mean nothing else, so that a function that is wrong with them is wrong."""
-    asked: str = ""
-    """Whether it is only of functions that ask for its parameters, or have a number other than 0 by default."""
+    asked: bool = False
+    """Whether it is only of functions that ask for its parameters: by default, they mean something else."""
     last_resort: bool = False
     """Whether it is tried only on functions that give no results by what comes before it."""
     refusing: bool = False
@@ -156,7 +156,7 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         absent=str(plain.get("absent", "")),
         unless=frozenset(map(str, plain.get("unless", ()))),
         certain=bool(plain.get("certain", False)),
-        asked=str(plain.get("asked", "")),
+        asked=bool(plain.get("asked", False)),
         last_resort=bool(plain.get("last_resort", False)),
         refusing=bool(plain.get("refusing", False)),
         lacking=str(plain.get("lacking", "")),

@@ -201,7 +201,8 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     if found is not None and guessed is not None:
         if found is called and not {*names} & {*guessed.required}:
             return found  # which has their names
-        if found.operator != guessed.operator and is_spelt(adapter, guessed):
+        own = adapter.name in (found.name, *found.also)
+        if found.operator != guessed.operator and not own and is_spelt(adapter, guessed):
             return None  # for its name and its parameters say another operator
     if guessed is None or found is None:
         return found

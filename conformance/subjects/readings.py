@@ -99,7 +99,7 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
             parameters[name].default in kind_and_texts(text)[1] for name, text in own.items() if _is_text(text)
         )
         wanting = {name for name in own if parameters[name].default is inspect.Parameter.empty}
-        if reading.asked and not wanting and not (reading.asked == "or_set" and _is_set(own, parameters)):
+        if reading.asked and not wanting:
             continue
         texts = {name: _passed(text, "" if name in wanting else reading.absent) for name, text in own.items()}
         shown = _shown(texts.values(), mechanism) | reading.shown
@@ -110,12 +110,6 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         ]
     said = {name for way in found if way.reading.named for name in way.fixed}
     return [way for way in found if way.reading.named or way.parameters or not {*way.fixed} & said]
-
-
-def _is_set(own: Collection[str], parameters: Mapping[str, inspect.Parameter]) -> bool:
-    """Whether a parameter has a number other than 0 by default."""
-    defaults = (parameters[name].default for name in own)
-    return any(isinstance(x, int | float) and x != 0 for x in defaults)
 
 
 def _is_text(text: str) -> bool:

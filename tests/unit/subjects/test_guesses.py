@@ -46,6 +46,13 @@ def test_what_asks_for_a_residual_beside_a_norm_is_the_norm_of_a_sum():
     assert "rms_norm" == guessed("rmsnorm_ref", lambda x, weight, eps, residual=None: x)
 
 
+def test_what_has_the_very_name_of_an_interface_is_that_though_its_parameters_fit_another_operator():
+    def guessed(name):
+        return completed(Adapter(name, "", lambda logits, top_k: logits, "numpy"), Asked(), None).operator
+
+    assert ("filter_rows", "top_k_filter") == (guessed("top_k_mask_logits"), guessed("my_top_k_filtering"))
+
+
 def test_bounds_may_have_a_short_name():
     assert "packed_attention" == guess_operator("reference_attention", needed=["q", "k", "v", "cu"])
     assert "attention" == guess_operator("reference_attention", needed=["q", "k", "v", "cut"])

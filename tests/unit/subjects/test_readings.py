@@ -62,18 +62,6 @@ def capped_or_not(q, k, v, softcap=0.0):
     """A kernel."""
 
 
-def always_capped(q, k, v, softcap=50.0):
-    """A kernel."""
-
-
-def along(x, dim):
-    """A kernel."""
-
-
-def along_the_last(x, dim=-1):
-    """A kernel."""
-
-
 def swiglu(x, alpha, limit):
     """A kernel."""
 
@@ -87,11 +75,7 @@ def test_what_is_returned_is_read_in_one_way_first():
 
 def test_what_is_of_functions_that_ask_for_a_parameter_is_of_no_other():
     assert any("every call has" in way.says for way in ways(plain(capped), ATTENTION))
-    assert any("every call has" in way.says for way in ways(plain(always_capped), ATTENTION))
     assert not any("every call has" in way.says for way in ways(plain(capped_or_not), ATTENTION))
-    softmax = library()["softmax"]
-    assert any("is the last axis" in way.says for way in ways(plain(along), softmax))
-    assert not any("is the last axis" in way.says for way in ways(plain(along_the_last), softmax))
 
 
 def test_what_parameters_show_of_an_option_weighs_more_than_a_name():
@@ -112,3 +96,17 @@ def test_a_parameter_with_a_default_is_none_in_calls_that_lack_it():
 def test_what_a_function_is_said_to_be_like_is_not_guessed():
     adapter = undecorated(attnspec.adapter, "f", "attention", "torch", like="flash_attn_func")
     assert not adapter.guessed
+
+
+def along(x, dim):
+    """A kernel."""
+
+
+def along_the_last(x, dim=-1):
+    """A kernel."""
+
+
+def test_what_is_asked_for_is_read_where_it_has_no_default():
+    softmax = library()["softmax"]
+    assert any("is the last axis" in way.says for way in ways(plain(along), softmax))
+    assert not any("is the last axis" in way.says for way in ways(plain(along_the_last), softmax))
