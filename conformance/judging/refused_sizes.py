@@ -209,7 +209,7 @@ def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]
 
 def _returns(fault: Fault | Literal[False] | None) -> bool:
     """Whether a call ends with a result, of the right shape or not."""
-    return fault is False or (fault is not None and fault.kind == "misshapen")
+    return fault is False or (isinstance(fault, Fault) and fault.kind == "misshapen")
 
 
 def _failing(m: Mechanism, condition: str) -> tuple[str, ...]:

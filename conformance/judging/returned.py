@@ -43,7 +43,7 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
     the place of a logsumexp. A backward pass may return some of the gradients alone.
     """
     if not subject.interface.others:
-        subject.kept = frozenset()
+        subject.last_axes = {}
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
     m, found = subject.mechanism, _results(subject, device)
@@ -53,9 +53,8 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
         return [f"it returns {', '.join(some)} alone, as the shapes of first results show"]
     if not whole:
         found = _laid_out_later(subject, device, found) or found
-    subject.kept = frozenset(
-        name for name in found if name in m.outputs and _keeps_its_axis(subject, name, found[name])
-    )
+    last = {name: _last_axes(subject, name, found[name]) for name in found if name in m.outputs}
+    subject.last_axes = {name: count for name, count in last.items() if count}
     says = list[str]()
     for name in _others(subject, found, [*m.outputs][1:]):
         shape, call = found[name][0]
@@ -84,15 +83,28 @@ def _results(subject: AdapterSubject, device: str) -> dict[str, Results]:
 
 def _fits(subject: AdapterSubject, output: str, found: Results) -> list[bool]:
     """For each call whether what was returned has the shape of an output, or that cannot be said."""
-    if _keeps_its_axis(subject, output, found):
+    if _last_axes(subject, output, found):
         return [True] * len(found)
     return [_shape(subject, output, call) in (shape, None) for shape, call in found]
 
 
-def _keeps_its_axis(subject: AdapterSubject, output: str, found: Results) -> bool:
-    """Whether every call has returned an output with a further axis of one entry."""
-    shapes = [(_shape(subject, output, call), shape) for shape, call in found]
-    return output != subject.mechanism.outputs[0] and all(own is not None and (*own, 1) == seen for own, seen in shapes)
+def _last_axes(subject: AdapterSubject, output: str, found: Results) -> int:
+    """How many axes of one entry every call has returned behind those of an output, or has not; the first one's are 0.
+
+    One may be kept where it was reduced. Where several are lacking, that is a negative number.
+    """
+    known = [(own, seen) for seen, call in found if (own := _shape(subject, output, call)) is not None]
+    if output == subject.mechanism.outputs[0] or not known:
+        return 0
+    if all((*own, 1) == seen for own, seen in known):
+        return 1
+    lacking = {len(own) - len(seen) if own == _filled(seen, len(own)) else 0 for own, seen in known}
+    return -lacking.pop() if len(lacking) == 1 else 0
+
+
+def _filled(shape: Shape, count: int) -> Shape:
+    """A shape with as many further axes of one entry as make a count."""
+    return (*shape, *[1] * (count - len(shape)))
 
 
 def _others(subject: AdapterSubject, found: Mapping[str, Results], outputs: Iterable[str]) -> list[str]:
@@ -135,7 +147,7 @@ def _laid_out_later(subject: AdapterSubject, device: str, before: Mapping[str, R
 def _shape(subject: AdapterSubject, output: str, call: Call) -> Shape | None:
     """The shape of an output of a call as the function is to return it; None where that cannot be said."""
     m = subject.mechanism
-    given = {name: m.meant(name, x) for name, x in call.options.items()}
+    given = {name: m.meant(name, x) for name, x in {**subject.claims.fixed, **call.options}.items()}
     try:
         with np.errstate(all="ignore"), budget.metered():
             x = Frame(m, {**m.defaults, **given, **call.inputs})[output]

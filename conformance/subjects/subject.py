@@ -80,8 +80,8 @@ class AdapterSubject:
         """Whether it is passed contiguous copies of arrays on which it fails."""
         self.others: set[str] = set()
         """The outputs in whose place something else is returned."""
-        self.kept: frozenset[str] | None = None
-        """The outputs whose last axis is one that was reduced; None while it is open which have one."""
+        self.last_axes: dict[str, int] | None = None
+        """By how many axes of one entry further outputs end that are none of theirs, or lack; None while it is open."""
         self.usual: dict[str, float] = {}
         """Options that it is never without, each with its own number."""
         self.noted: dict[str, Breach] = {}
@@ -182,13 +182,20 @@ class AdapterSubject:
         self.caller = self._called()
 
     def _made(self, call: Call) -> Reply:
-        return self._without_kept_axes(self.caller.call(call))
+        return self._with_last_axes(self.caller.call(call))
 
-    def _without_kept_axes(self, reply: Reply) -> Reply:
-        """What a function replies; a plain one may keep the axis along which it reduces a further output."""
-        kept = self.form.kept_axes(reply) if self.interface.refusing else ()
-        kept = [name for name in kept if self.kept is None or name in self.kept]
-        return replace(reply, outputs=reply.outputs | {n: reply.outputs[n][..., 0] for n in kept}) if kept else reply
+    def _with_last_axes(self, reply: Reply) -> Reply:
+        """What a function replies; a plain one may keep the axis along which it reduces an output, or drop some."""
+        if not self.interface.refusing:
+            return reply
+        axes, shaped = self.last_axes, dict[str, NDArray[Any]]()
+        for name, count in (dict.fromkeys(self.form.kept_axes(reply), 1) if axes is None else axes).items():
+            x = reply.outputs.get(name)
+            if x is not None and count < 0:
+                shaped[name] = x.reshape(*x.shape, *[1] * -count)
+            elif x is not None and x.shape[-1:] == (1,):
+                shaped[name] = x[..., 0]
+        return replace(reply, outputs={**reply.outputs, **shaped}) if shaped else reply
 
     def call(self, call: Call) -> Reply:
         reply = self.form.called(self._made, call)
@@ -213,7 +220,7 @@ class AdapterSubject:
         if not isinstance(self.caller, SupervisedCaller):
             raise ApartError("calls are made in this process")
         replies = self.caller.apart([self.form.arranged(call) for call in calls], seconds, anew=anew)
-        shaped = map(self._without_kept_axes, replies)
+        shaped = map(self._with_last_axes, replies)
         return [self.form.restored(reply, call) for reply, call in zip(shaped, calls, strict=False)]
 
 

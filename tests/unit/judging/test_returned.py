@@ -98,3 +98,31 @@ def test_a_logsumexp_may_be_laid_out_as_the_queries_and_keep_its_axis(tmp_path, 
     report = attnspec.check(f"{tmp_path / 'kernels.py'}:attention", profile="smoke", dtypes="float32", explain_time=0)
     assert {"attention": verdict} == report.verdicts, report
     assert 'declare layout = "shd_lse"' in str(report)
+
+
+CODES = """
+import torch
+
+
+def quantize_weights_int8(x):
+    scale = x.abs().amax({axes}, keepdim=True).clamp(min=1e-12) / 127
+    return (x / scale).round().clamp(-127, 127).to(torch.int8), {scale}
+"""
+
+
+@pytest.mark.parametrize(
+    ("axes", "scale", "verdict"),
+    [
+        ("-1", "scale", "conformant"),
+        ("-1", "scale[:, 0]", "conformant"),
+        ("-1", "1 / scale[:, 0]", "violated"),
+        ("(0, 1)", "scale[0, 0]", "conformant"),
+        ("(0, 1)", "1 / scale[0, 0]", "violated"),
+    ],
+)
+def test_a_scale_may_lack_the_axes_along_which_it_is_one(tmp_path, axes, scale, verdict):
+    (tmp_path / "kernels.py").write_text(CODES.replace("{axes}", axes).replace("{scale}", scale))
+    target = f"{tmp_path / 'kernels.py'}:quantize_weights_int8"
+    report = attnspec.check(target, profile="smoke", dtypes="float32", explain_time=0)
+    assert {"quantize_weights_int8": verdict} == report.verdicts, report
+    assert "in the place of" not in notes(report)
