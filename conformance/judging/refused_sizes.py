@@ -202,7 +202,7 @@ def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]
     for condition in conditions:
         lacking, having = (asked.first_of(condition, met=met) for met in (False, True))
         faults = [asked.fault_of(case) for case in lacking]
-        said = [fault.says for fault in faults if fault and fault.kind in REFUSING]
+        said = [fault.says for fault in faults if isinstance(fault, Fault) and fault.kind in REFUSING]
         if said and len(said) == len(faults) and any(_returns(asked.fault_of(case)) for case in having):
             yield condition, said[0]
 
