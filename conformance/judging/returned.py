@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..subjects.subject import AdapterSubject
 from .bench import Bench
 from .layouts import lay_out, telling
 from .possible_layouts import differing_later
-from .settling import Settled, claimed
+from .settling import Declined, Settled, claimed
 from .smallest import first_calls
 
 Shape = tuple[int, ...]
@@ -71,11 +72,13 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
 
 def _results(subject: AdapterSubject, device: str) -> dict[str, Results]:
     """What each result of the first calls is like, and of plain ones that tell the axes apart."""
-    m, found = subject.mechanism, dict[str, Results]()
+    m, found, calls = subject.mechanism, dict[str, Results](), [*first_calls(subject, device)]
     bench = Bench(subject, m, subject.claims.dtypes[0], device, m.words)
-    samples = telling(subject, m, bench.dtype) if m.layouts else []
+    for sample in telling(subject, m, bench.dtype) if m.layouts else ():
+        with suppress(Declined):
+            calls.append(claimed(bench, sample, Settled(sample.values)))
     with subject.session():
-        for call in (*first_calls(subject, device), *(claimed(bench, s, Settled(s.values)) for s in samples)):
+        for call in calls:
             for name, x in subject.results(call).items():
                 found.setdefault(name, []).append((x.shape, call))
     return found
