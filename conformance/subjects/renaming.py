@@ -308,7 +308,8 @@ def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
 def _is_dtype(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     """Whether a parameter is the dtype of the first output, which a call has to say where its default is not none."""
     own = mechanism.dtypes.get(mechanism.outputs[0])
-    named = ASKED_DTYPES if parameter.default is parameter.empty and own in (None, "number") else DTYPES
+    numbers = own is None or (own == "number" and mechanism.outputs[0] != "codes")
+    named = ASKED_DTYPES if parameter.default is parameter.empty and numbers else DTYPES
     return parameter.name in named and parameter.default is not None and own not in mechanism.typing
 
 

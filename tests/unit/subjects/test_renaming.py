@@ -146,6 +146,7 @@ def test_a_dtype_that_is_asked_for_is_that_of_the_output():
         """A kernel."""
 
     assert "dtype={dtype: out}" in stated_for(in_a_dtype, library()["attention"])
+    assert "data_type={dtype: x}" in stated_for(lambda codes, scales, data_type: None, library()["dequantize_blocks"])
     assert "dtype={dtype" not in stated_for(of_some_codes, library()["quantize_blocks"])
     assert "dtype={dtype" not in stated_for(of_codes, library()["softmax"])
 
