@@ -80,10 +80,6 @@ def told(operator: str, names: Sequence[str], found: Sequence[Tried]) -> list[Pa
     return [*parts, *bounds.part(operator)]
 
 
-ALIKE = 0.1
-"""The share by which more cases may be undecided than decided: which of some are is a matter of how libraries round."""
-
-
 class Bounds:
     """On how many cases of correct variants the bounds of each law could tell anything, dtype by dtype."""
 
@@ -107,7 +103,7 @@ class Bounds:
         for address, dtype in self.telling:  # the finest dtype comes first
             finest.setdefault(address, dtype)
         for (address, dtype), count in self.vacuous.items():
-            if count <= self.telling[address, dtype] * (1 + ALIKE):
+            if count <= self.telling[address, dtype]:
                 continue
             if dtype == finest[address]:
                 share = f"{count} of {count + self.telling[address, dtype]}"
