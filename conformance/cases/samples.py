@@ -333,6 +333,14 @@ def _alike(x: Any) -> Any:
     return x if axis is None else np.broadcast_to(x.take([0], axis), x.shape).copy()
 
 
+def fitting(mechanism: Mechanism, case: Case, dtype: str, claims: Claims) -> Sample | None:
+    """What a case draws for a subject; None where that is outside the domain or the claims."""
+    try:
+        return Sample(mechanism, case, dtype, claims=claims)
+    except (Unfit, SpecError):
+        return None
+
+
 def _setting(mechanism: Mechanism, case: Case) -> Mapping[str, Expression]:
     if not case.scenario:
         return {}

@@ -6,7 +6,7 @@ it takes, what it returns beside outputs, and whether it can be differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..errors import Error
@@ -85,15 +85,19 @@ def _as_made(subject: AdapterSubject) -> list[str]:
 def _own_scale(subject: AdapterSubject) -> list[str]:
     """Which number the scale of a plain function is by default, in words; it is passed one in every call."""
     numbers = numbered(subject.adapter.function) if subject.adapter.guessed and is_stated(subject.adapter.like) else {}
-    return [f"`{name}` is {x:g} where a call leaves it out, which no call does" for name, x in numbers.items()]
+    return [_always_given(name, x) for name, x in numbers.items()]
 
 
 def _own_defaults(subject: AdapterSubject, device: str) -> list[str]:
     """Which options of a plain function are numbers of its own where calls lack them, in words; no call does."""
-    found = [*own_defaults(subject, device)]
+    found = [*own_defaults(subject, device)] if subject.interface.refusing else []
     for _, option, number in found:
         subject.have_always(option, number)
-    return [f"`{name}` is {number:g} where a call leaves it out, which no call does" for name, _, number in found]
+    return [_always_given(name, number) for name, _, number in found]
+
+
+def _always_given(name: str, number: float) -> str:
+    return f"`{name}` is {number:g} where a call leaves it out, which no call does"
 
 
 def _without_seed(subject: AdapterSubject) -> list[str]:
@@ -130,7 +134,11 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
 
 def _asked_for(subject: AdapterSubject, device: str) -> list[str]:
     """That every call has what a plain function fails without, in words; no other case is drawn from now on."""
-    found = [*asked_for(subject, device)] if subject.interface.refusing else []
+    return _required(subject, [*asked_for(subject, device)]) if subject.interface.refusing else []
+
+
+def _required(subject: AdapterSubject, found: Sequence[tuple[str, str]]) -> list[str]:
+    """That conditions hold of every call from now on, in words, with what a function says where one does not."""
     if found:
         subject.require(*(condition for condition, _ in found))
     return [f"fails unless {condition}, with {says}: not tried" for condition, says in found]
@@ -189,11 +197,10 @@ def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
     if not subject.interface.refusing:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)  # at the sizes that it takes
-    found = [*taken_alone(subject, device, as_documented(subject.adapter, subject.mechanism))]
-    if found:
-        subject.require(*(condition for condition, _ in found))
+    says = _required(subject, [*taken_alone(subject, device, as_documented(subject.adapter, subject.mechanism))])
+    if says:
         subject.laid_out = subject.observed_layout  # which calls beyond them may have hidden
-    return [f"fails unless {condition}, with {says}: not tried" for condition, says in found]
+    return says
 
 
 def _taken_as_copies(subject: AdapterSubject, device: str) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from ..cases.drawing import seed_of
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
-from ..cases.samples import Sample, Unfit
+from ..cases.samples import Sample, Unfit, fitting
 from ..errors import SpecError
 from ..execution.faults import Fault
 from ..language.scopes import Values
@@ -90,10 +90,7 @@ class FirstCase:
         case = replace(
             first.case, label="sizes", seed=seed_of(0, "sizes"), fixed={**first.case.fixed, **sizes}, literals={}
         )
-        try:
-            return Sample(self.bench.mechanism, case, self.dtype, claims=self.subject.claims)
-        except (Unfit, SpecError):
-            return None
+        return fitting(self.bench.mechanism, case, self.dtype, self.subject.claims)
 
     @property
     def faulty(self) -> set[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,8 +17,7 @@ from ..cases.applicability import plain_options, undeclared
 from ..cases.drawing import seed_of
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
-from ..cases.samples import Sample, Unfit
-from ..errors import SpecError
+from ..cases.samples import Sample, fitting
 from ..execution.calling import Reply
 from ..mechanisms.mechanism import Mechanism
 from ..subjects.subject import AdapterSubject, Subject
@@ -111,8 +109,8 @@ def _of_groups(subject: AdapterSubject, operator: Mechanism, dtype: str, device:
     if sample is None or fit_of(subject, sample.mechanism, sample, dtype, device) == "right":
         return None
     try:
-        whole = dict.fromkeys(candidates(operator, subject.form), ())
-        for name, sizes in {**whole, **narrow(operator, subject.form)}.items():
+        with_all_axes = dict.fromkeys(candidates(operator, subject.form), ())
+        for name, sizes in {**with_all_axes, **narrow(operator, subject.form)}.items():
             subject.read_as(name)
             made = _with_single(sample.mechanism, sample, sizes, subject) if sizes else sample
             if made is not None and fit_of(subject, sample.mechanism, made, dtype, device) == "right":
@@ -249,11 +247,9 @@ def _narrow(subject: AdapterSubject, operator: Mechanism, dtype: str, device: st
 def _with_single(operator: Mechanism, sample: Sample, sizes: Collection[str], subject: AdapterSubject) -> Sample | None:
     """A case with some sizes of one, with other arrays where those of its scenario do not go with that."""
     fixed, seed = {**sample.case.fixed, **dict.fromkeys(sizes, 1)}, seed_of(0, "layout")
-    for scenario in (sample.case.scenario, ""):
-        case = replace(sample.case, label="layout", seed=seed, fixed=fixed, literals={}, scenario=scenario)
-        with suppress(Unfit, SpecError):
-            return Sample(operator, case, sample.dtype, claims=subject.claims)
-    return None
+    case = replace(sample.case, label="layout", seed=seed, fixed=fixed, literals={})
+    made = fitting(operator, case, sample.dtype, subject.claims)
+    return made or fitting(operator, replace(case, scenario=""), sample.dtype, subject.claims)
 
 
 def telling(subject: AdapterSubject, operator: Mechanism, dtype: str) -> list[Sample]:
@@ -302,8 +298,5 @@ def _at(operator: Mechanism, sample: Sample, sizes: Mapping[str, int], subject: 
     case = replace(
         sample.case, label="layout", seed=seed_of(0, "layout"), fixed={**sample.case.fixed, **sizes}, literals={}
     )
-    try:
-        made = Sample(operator, case, sample.dtype, claims=subject.claims)
-    except (Unfit, SpecError):
-        return None
-    return made if sizes and tells_apart(operator, made, subject.form) else None
+    made = fitting(operator, case, sample.dtype, subject.claims)
+    return made if made is not None and sizes and tells_apart(operator, made, subject.form) else None

@@ -10,15 +10,13 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 
-from ..cases.samples import Sample, Unfit
-from ..errors import SpecError
+from ..cases.samples import Sample, fitting
 from ..subjects.renaming import numbered
 from ..subjects.subject import AdapterSubject
 from .first_case import FirstCase
-from .fits import SMALL, fit_of
+from .fits import SMALL, fits_of
 
 LOOKED_AT = 20
 """Cases without an option that are looked at."""
@@ -26,8 +24,6 @@ LOOKED_AT = 20
 
 def own_defaults(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str, float]]:
     """The parameters without which a function never is, each with its option and with its number by default."""
-    if subject.claims.declared or not subject.interface.refusing:
-        return
     for name, (option, number) in _numbers(subject).items():
         asked = FirstCase(subject, device)
         lacking = (case for case in asked.some if case.values.get(option, 0) is None and case.entries <= SMALL)
@@ -37,13 +33,14 @@ def own_defaults(subject: AdapterSubject, device: str) -> Iterator[tuple[str, st
 
 def _is_never_without(subject: AdapterSubject, cases: list[Sample], option: str, number: float, device: str) -> bool:
     """Whether a function is wrong on a case without an option, and right on it with a number, or right on no case."""
-    right = False
+    m, right = subject.mechanism, False
     for case in cases:
-        if _fit(subject, case, device) == "right":
+        if fits_of(subject, m, [case], case.dtype, device) == ["right"]:
             right = True
             continue
-        given = _with(subject, case, option, number)
-        if given is not None and _fit(subject, given, device) == "right":
+        given = replace(case.case, fixed={**case.case.fixed, option: number})
+        made = fitting(m, given, case.dtype, subject.claims)
+        if made is not None and fits_of(subject, m, [made], case.dtype, device) == ["right"]:
             return True
     return bool(cases) and not right
 
@@ -60,16 +57,3 @@ def _numbers(subject: AdapterSubject) -> dict[str, tuple[str, float]]:
         if open_ and type(parameter.default) in (int, float) and parameter.default > 0:  # none is zero, or minus one
             found[name] = option, parameter.default
     return found
-
-
-def _with(subject: AdapterSubject, case: Sample, option: str, number: float) -> Sample | None:
-    """A case with an option that it lacks; None where it cannot have that value."""
-    with suppress(Unfit, SpecError):
-        fixed = {**case.case.fixed, option: number}
-        return Sample(case.mechanism, replace(case.case, fixed=fixed), case.dtype, claims=subject.claims)
-    return None
-
-
-def _fit(subject: AdapterSubject, case: Sample, device: str) -> str:
-    with subject.session():
-        return fit_of(subject, subject.mechanism, case, case.dtype, device)

@@ -10,15 +10,13 @@ from contextlib import suppress
 from ..cases.plans import plan, scenarios_of
 from ..cases.profiles import PROFILES
 from ..errors import TargetError
-from ..execution.calling import Reply
 from ..mechanisms.signatures import ENOUGH, signature_named
 from ..mechanisms.stated import is_stated
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
-from .bench import Bench
 from .fits import fits_of, giving, share_of_right
 from .layouts import answers, enough, is_read_right, lay_out, right_answers, share_of_answers
-from .settling import Declined, Settled, claimed
+from .smallest import calls_of
 
 
 def find_readings(subject: AdapterSubject, device: str) -> list[str]:
@@ -196,12 +194,9 @@ def _closest(
 
 def _changes(subject: AdapterSubject, device: str) -> bool:
     """Whether a function changes its inputs, as it is called, or answers none of the first cases."""
-    m, dtype = subject.mechanism, subject.claims.dtypes[0]
-    bench, replies = Bench(subject, m, dtype, device, m.words), list[Reply]()
+    scenarios = scenarios_of(subject.mechanism, subject.claims, seed=0, dtype=subject.claims.dtypes[0])
     with subject.session():
-        for sample in itertools.islice(scenarios_of(m, subject.claims, seed=0, dtype=dtype), FEW):
-            with suppress(Declined):
-                replies.append(subject.call(claimed(bench, sample, Settled(sample.values))))
+        replies = [subject.call(call) for call in calls_of(subject, itertools.islice(scenarios, FEW), device)]
     answered = [reply for reply in replies if reply.fault is None]
     broken = {breach.contract for reply in answered for breach in reply.breaches}
     return not answered or "inputs_unchanged" in broken

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,17 +11,17 @@ from ..data.texts import told
 from ..errors import SpecError
 from ..execution.calling import OTHER, Call
 from ..mechanisms.definition import Frame
+from ..mechanisms.mechanism import Mechanism
 from ..numerics import budget
 from ..subjects.hints import source_of
 from ..subjects.subject import AdapterSubject
-from .bench import Bench
 from .layouts import lay_out, telling
 from .possible_layouts import differing_later
-from .settling import Declined, Settled, claimed
-from .smallest import first_calls
+from .smallest import calls_of, first_calls
 
 Shape = tuple[int, ...]
-Results = list[tuple[Shape, Call]]
+Shapes = list[tuple[Shape, dict[str, Shape]]]
+"""For each call the shape of a result, and those that outputs are to have, as far as that can be said."""
 GREATEST = re.compile(r"(^|_)(row)?(max|amax|maxima|maximum)(_|$)")
 """What a variable is called that holds the greatest values along an axis."""
 
@@ -48,58 +47,63 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
     m, found = subject.mechanism, _results(subject, device)
-    whole = all(all(_fits(subject, name, found[name])) for name in [*m.outputs][1:] if name in found)
+    further = m.outputs[1:]
+    whole = all(all(_fits(m, name, found[name])) for name in further if name in found)
     if m.gradient_of and not whole and (some := _some_gradients(subject, [*found.values()])):
         subject.returned_as(some)
         return [f"it returns {', '.join(some)} alone, as the shapes of first results show"]
     if not whole:
-        found = _laid_out_later(subject, device, found) or found
-    last = {name: _last_axes(subject, name, found[name]) for name in found if name in m.outputs}
+        found = _laid_out_later(subject, device) or found
+    last = {name: _last_axes(name, found[name]) for name in further if name in found}
     subject.last_axes = {name: count for name, count in last.items() if count}
     says = list[str]()
-    for name in _others(subject, found, [*m.outputs][1:]):
-        shape, call = found[name][0]
-        seen, own = (told([*(each or ())]) for each in (shape, _shape(subject, name, call)))
-        says.append(f"it returns {seen} in the place of {name}, which is {own}: not tested")
-        subject.set_aside(name)
+    for name in further:
+        if name in found and not any(_fits(m, name, found[name])):
+            shape, own = found[name][0]
+            seen, stated = (told([*(each or ())]) for each in (shape, own.get(name)))
+            says.append(f"it returns {seen} in the place of {name}, which is {stated}: not tested")
+            subject.set_aside(name)
     apart = {f"{OTHER}{place}" for place in range(len(m.outputs))}  # of which something was said
-    further = [name for name in found if name.startswith(OTHER) and name not in apart]
-    if further:
-        whole = len(m.outputs) + len(further)
-        says.append(f"it returns {whole} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
+    others = [name for name in found if name.startswith(OTHER) and name not in apart]
+    if others:
+        count = len(m.outputs) + len(others)
+        says.append(f"it returns {count} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
     return says
 
 
-def _results(subject: AdapterSubject, device: str) -> dict[str, Results]:
-    """What each result of the first calls is like, and of plain ones that tell the axes apart."""
-    m, found, calls = subject.mechanism, dict[str, Results](), [*first_calls(subject, device)]
-    bench = Bench(subject, m, subject.claims.dtypes[0], device, m.words)
-    for sample in telling(subject, m, bench.dtype) if m.layouts else ():
-        with suppress(Declined):
-            calls.append(claimed(bench, sample, Settled(sample.values)))
+def _results(subject: AdapterSubject, device: str) -> dict[str, Shapes]:
+    """What each result of the first calls is like, and, where there are several, of plain ones that tell axes apart."""
+    m, found = subject.mechanism, dict[str, Shapes]()
     with subject.session():
-        for call in calls:
-            for name, x in subject.results(call).items():
-                found.setdefault(name, []).append((x.shape, call))
+        _add_results(found, subject, first_calls(subject, device))
+        if len(found) > 1 and m.layouts:
+            samples = telling(subject, m, subject.claims.dtypes[0])
+            _add_results(found, subject, calls_of(subject, samples, device))
     return found
 
 
-def _fits(subject: AdapterSubject, output: str, found: Results) -> list[bool]:
+def _add_results(found: dict[str, Shapes], subject: AdapterSubject, calls: Iterable[Call]) -> None:
+    for call in calls:
+        results = subject.results(call)
+        own = _own_shapes(subject, call) if len(results) > 1 else {}
+        for name, x in results.items():
+            found.setdefault(name, []).append((x.shape, own))
+
+
+def _fits(mechanism: Mechanism, output: str, found: Shapes) -> list[bool]:
     """For each call whether what was returned has the shape of an output, or that cannot be said."""
-    if _last_axes(subject, output, found):
+    if output != mechanism.outputs[0] and _last_axes(output, found):
         return [True] * len(found)
-    return [_shape(subject, output, call) in (shape, None) for shape, call in found]
+    return [own.get(output, shape) == shape for shape, own in found]
 
 
-def _last_axes(subject: AdapterSubject, output: str, found: Results) -> int:
-    """How many axes of one entry every call has returned behind those of an output, or has not; the first one's are 0.
+def _last_axes(output: str, found: Shapes) -> int:
+    """How many axes of one entry every call has returned behind those of an output, or, as a negative number, has not.
 
-    One may be kept where it was reduced. Where several are lacking, that is a negative number.
+    One may be kept where it was reduced.
     """
-    known = [(own, seen) for seen, call in found if (own := _shape(subject, output, call)) is not None]
-    if output == subject.mechanism.outputs[0] or not known:
-        return 0
-    if all((*own, 1) == seen for own, seen in known):
+    known = [(own[output], seen) for seen, own in found if output in own]
+    if known and all((*own, 1) == seen for own, seen in known):
         return 1
     lacking = {len(own) - len(seen) if own == _filled(seen, len(own)) else 0 for own, seen in known}
     return -lacking.pop() if len(lacking) == 1 else 0
@@ -110,50 +114,45 @@ def _filled(shape: Shape, count: int) -> Shape:
     return (*shape, *[1] * (count - len(shape)))
 
 
-def _others(subject: AdapterSubject, found: Mapping[str, Results], outputs: Iterable[str]) -> list[str]:
-    """The outputs in the place of which something of another shape is returned on every call."""
-    return [name for name in outputs if name in found and not any(_fits(subject, name, found[name]))]
-
-
-def _some_gradients(subject: AdapterSubject, found: Sequence[Results]) -> list[str]:
+def _some_gradients(subject: AdapterSubject, found: Sequence[Shapes]) -> list[str]:
     """The gradients that results are, in their order, by the shapes of all first calls; nothing where some are none."""
     names, left = list[str](), iter(subject.mechanism.outputs)
     for result in found:
-        name = next((name for name in left if all(_fits(subject, name, result))), "")
+        name = next((name for name in left if all(_fits(subject.mechanism, name, result))), "")
         if not name:
             return []
         names.append(name)
     return names
 
 
-def _laid_out_later(subject: AdapterSubject, device: str, before: Mapping[str, Results]) -> dict[str, Results]:
+def _laid_out_later(subject: AdapterSubject, device: str) -> dict[str, Shapes]:
     """The same results in the layout of the same arrays in which further outputs have theirs; nothing if in none.
 
-    An output may have its shape on some calls by accident, as where there are as many heads as queries. Where it has it
-    on none, any layout will do in which it has it on some.
+    An output may have its shape on some calls by accident, as where there are as many heads as queries.
     """
-    own, observed = subject.form.layout.name, subject.observed_layout
+    m, own, observed = subject.mechanism, subject.form.layout.name, subject.observed_layout
     if not subject.undeclared_layout or subject.is_known:
         return {}
-    for name in differing_later(subject.mechanism, own):
+    for name in differing_later(m, own):
         subject.read_as(name, observed=observed)
         found = _results(subject, device)
-        outputs = [*subject.mechanism.outputs]
-        some = _others(subject, before, outputs[1:]) and not _others(subject, found, outputs)
-        if some or all(all(_fits(subject, output, found[output])) for output in outputs if output in found):
+        if all(all(_fits(m, output, found[output])) for output in m.outputs if output in found):
             subject.read_as(name, observed=True)
             return found
     subject.read_as(own, observed=observed)
     return {}
 
 
-def _shape(subject: AdapterSubject, output: str, call: Call) -> Shape | None:
-    """The shape of an output of a call as the function is to return it; None where that cannot be said."""
-    m = subject.mechanism
+def _own_shapes(subject: AdapterSubject, call: Call) -> dict[str, Shape]:
+    """The shapes of the outputs of a call as the function is to return them, but for those that cannot be said."""
+    m, found = subject.mechanism, dict[str, Shape]()
     given = {name: m.meant(name, x) for name, x in {**subject.claims.fixed, **call.options}.items()}
-    try:
-        with np.errstate(all="ignore"), budget.metered():
-            x = Frame(m, {**m.defaults, **given, **call.inputs})[output]
-    except (SpecError, ValueError, IndexError):
-        return None
-    return np.shape(subject.form.returned({output: np.zeros(np.shape(x))})[output])
+    frame = Frame(m, {**m.defaults, **given, **call.inputs})
+    for output in m.outputs:
+        try:
+            with np.errstate(all="ignore"), budget.metered():
+                shape = np.shape(frame[output])
+        except (SpecError, ValueError, IndexError):
+            continue
+        found[output] = np.shape(subject.form.returned({output: np.zeros(shape)})[output])
+    return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 from ..cases.plans import plan, scenarios_of
 from ..cases.profiles import PROFILES
+from ..cases.samples import Sample
 from ..execution.calling import Call, Reply
 from ..execution.faults import ABRUPT
 from ..mechanisms.mechanism import Mechanism
@@ -29,12 +31,15 @@ def first_calls(subject: AdapterSubject, device: str, mechanism: Mechanism | Non
         else plan(mechanism, claims, PROFILES["quick"], 0, dtype).one_by_one()
     )
     samples = islice(scenarios, LOOKED_AT)
-    for sample in sorted(samples, key=lambda one: one.entries)[:SMALLEST]:
-        bench = Bench(subject, sample.mechanism, dtype, device, operator.words)
-        try:
+    yield from calls_of(subject, sorted(samples, key=lambda one: one.entries)[:SMALLEST], device)
+
+
+def calls_of(subject: AdapterSubject, samples: Iterable[Sample], device: str) -> Iterator[Call]:
+    """The calls of some cases as they were drawn, but for those that the subject does not claim."""
+    for sample in samples:
+        bench = Bench(subject, sample.mechanism, sample.dtype, device, subject.mechanism.words)
+        with suppress(Declined):
             yield claimed(bench, sample, Settled(sample.values))
-        except Declined:
-            continue
 
 
 def ends_processes(subject: AdapterSubject, device: str) -> bool:
