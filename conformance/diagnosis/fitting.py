@@ -63,7 +63,9 @@ def named(
     for grade in grades[1:] if found is None else ():  # what has a mistake may be less precise than it claims as well
         own = [o.at(grade) for o in observations]
         coarse = Search(bench, likely, [], own, grade, seed, within, until=until, known=candidates)
-        found = found or _showing(coarse.likeness(), [o.at(grade) for o in failing])
+        roughly = _showing(coarse.likeness(), [o.at(grade) for o in failing])
+        if roughly is not None:  # what agrees as precisely as the subject is claimed to be explains more
+            return as_edited(bench, observations, search, plainly=True) or roughly
     found = found or _by_an_untold_word(bench, candidates, observations, search)
     found = found or _from_elsewhere(bench, observations, search, without)
     ahead = search if within.literals else search.prolonged(EDITED * seconds)
@@ -136,10 +138,11 @@ def _showing(likeness: Likeness | None, failing: Sequence[Observation]) -> Liken
     return likeness if shows else None
 
 
-def as_edited(bench: Bench, observations: list[Observation], search: Search) -> Likeness | None:
+def as_edited(bench: Bench, observations: list[Observation], search: Search, plainly: bool = False) -> Likeness | None:
     """The small edit of the definition that agrees on every case, if there is one and few others are like it.
 
-    Those that are made everywhere come first, for to look for a condition takes as long as to try all edits.
+    Those that are made everywhere come first, for to look for a condition takes as long as to try all edits; `plainly`,
+    there are no others.
     """
     wrong, tried = [o for o in observations if not o.right], list[list[Candidate]]()
     for near in plausible(bench, wrong, search.until):
@@ -147,6 +150,8 @@ def as_edited(bench: Bench, observations: list[Observation], search: Search) -> 
         if found is not None:
             return found
         tried.append(near)
+    if plainly:
+        return None
     later = search.prolonged(LATER_SECONDS)
     return next(filter(None, (_one_of(bench, near, observations, later) for near in tried)), None)
 

@@ -88,14 +88,46 @@ def edits(text: str, others: Mapping[str, Collection[str]], counting: Collection
     found: dict[Hashable, Edit] = {}
     with warnings.catch_warnings():  # of a number that is called or indexed, which is found when it is computed
         warnings.simplefilter("ignore")
-        own = _effect(text)
-        nodes = [node for node in ast.walk(parse(text)) if isinstance(node, ast.expr)]
+        tree = parse(text)
+        alternatives = [*_alternatives(tree)]
+        own = {_effect(text), *(_spliced(text, call, source_of(text, x), PLAIN)[1] for call, x in alternatives)}
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
         for node in nodes:
+            around = _around(node, alternatives)
             for cost, part in _parts(text, node, others, counting):
-                edit, effect = _spliced(text, node, part, cost)
-                if edit is not None and effect != own and (effect not in found or cost < found[effect].cost):
+                edit, effect = _spliced(text, *_alone(text, node, part, around), cost)
+                if edit is not None and effect not in own and (effect not in found or cost < found[effect].cost):
                     found[effect] = edit
     return sorted(found.values(), key=lambda edit: edit.cost)
+
+
+def _alternatives(tree: ast.AST) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The outermost calls of `either`, each with one of its two arguments."""
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "either":
+        yield from ((tree, argument) for argument in tree.args)
+        return
+    for node in ast.iter_child_nodes(tree):
+        yield from _alternatives(node)
+
+
+def _around(node: ast.expr, alternatives: Collection[tuple[ast.Call, ast.expr]]) -> tuple[ast.Call, ast.expr] | None:
+    """The call of `either` that has a node in one of its arguments, and that argument."""
+    for call, argument in alternatives:
+        if argument.col_offset <= node.col_offset and (node.end_col_offset or 0) <= (argument.end_col_offset or 0):
+            return call, argument
+    return None
+
+
+def _alone(text: str, node: ast.expr, part: str, around: tuple[ast.Call, ast.expr] | None) -> tuple[ast.expr, str]:
+    """What is replaced, and by what: of two ways to compute something, one with the edit stands in the place of both.
+
+    Beside the other way, an edit of one of them would leave open which of two numbers comes out, and agree with both.
+    """
+    if around is None:
+        return node, part
+    call, argument = around
+    start, end = text[argument.col_offset : node.col_offset], text[node.end_col_offset : argument.end_col_offset]
+    return call, start + _closed_if_needed(start, part, end) + end
 
 
 def _effect(text: str) -> Hashable:
@@ -142,8 +174,13 @@ def _spliced(text: str, node: ast.expr, part: str, cost: int) -> tuple[Edit | No
     effect = _effect(f"{start}({part}){end}")
     if effect is None:
         return None, None
-    part = part if _effect(f"{start}{part}{end}") == effect else f"({part})"
+    part = _closed_if_needed(start, part, end)
     return Edit(f"{start}{part}{end}", node.col_offset, source_of(text, node), part, cost), effect
+
+
+def _closed_if_needed(start: str, part: str, end: str) -> str:
+    """A part, in parentheses unless it means the same between two others without them."""
+    return part if _effect(f"{start}{part}{end}") == _effect(f"{start}({part}){end}") else f"({part})"
 
 
 def _parts(
@@ -253,6 +290,8 @@ def _of_call(text: str, node: ast.Call) -> Iterator[tuple[int, str]]:
     if not isinstance(node.func, ast.Name):
         return
     name, args = node.func.id, [source_of(text, arg) for arg in node.args]
+    if name == "either":
+        return
     keywords = [f"{keyword.arg} = {source_of(text, keyword.value)}" for keyword in node.keywords]
 
     def call(name: str, args: list[str], keywords: list[str]) -> str:

@@ -35,6 +35,14 @@ def test_a_fault_in_each_of_two_outputs_is_shown_as_a_changed_line_for_each():
     assert all(cause.name.endswith((" in q_out", " in k_out")) for cause in likeness.causes)
 
 
+def test_an_edit_that_agrees_exactly_comes_before_a_mistake_that_agrees_roughly():
+    m = library()["transformer_block"]
+    angle = m.definition["angle"]
+    squared = Expression(angle.text.replace("log(base)", "log(base) * log(base)"), angle.scope)
+    likeness = found_of(DefinitionSubject(m, "planted", {"angle": squared}), "transformer_block")
+    assert [one.line for one in likeness.changed] == ["angle"]
+
+
 @pytest.mark.parametrize(("agreed", "named"), [(1, False), (2, True)])
 def test_a_mistake_of_another_definition_is_named_by_more_than_one_case(monkeypatch, agreed, named):
     monkeypatch.setattr(fitting, "resembling", lambda *_, **__: ["of another definition"])

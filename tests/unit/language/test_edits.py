@@ -89,3 +89,10 @@ def test_several_names_are_exchanged_at_once():
 def test_a_text_with_other_parentheses_alone_is_no_edit():
     assert "a + b" not in texts("(a + b)")
     assert "x + y * z" not in texts("x + (y * z)")
+
+
+def test_of_two_ways_to_compute_something_one_that_is_edited_stands_for_both():
+    found = texts("2 * either(a + b, stored(c))").keys()
+    assert {"2 * (a - b)", "2 * a", "2 * c"} <= found
+    assert [] == [text for text in found if "either(" in text.replace("either(a + b, stored(c))", "")]
+    assert not {"2 * (a + b)", "2 * stored(c)"} & found
