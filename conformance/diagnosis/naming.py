@@ -114,7 +114,8 @@ def _of_calls(
     found = again or _among_all(bench, failure, candidates, observations, grades, seed, without, until, seconds)
     if not isinstance(found, Likeness):
         return found
-    found = outlasting(bench, closer(bench, found, observations, grades[0], seed), observations, grades[0], seed)
+    if again is None:  # else it was told from its rivals there
+        found = outlasting(bench, closer(bench, found, observations, grades[0], seed), observations, grades[0], seed)
     return found if found is None or found.candidate is None or _breaks(found.candidate, errors) else None
 
 
