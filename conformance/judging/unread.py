@@ -19,7 +19,7 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     Where the names of its parameters say so, or there is no other array to confuse one with, it is wrong.
     """
     m, adapter = subject.mechanism, subject.adapter
-    by_place = placed(adapter.function, m) if adapter.guessed and len(m.required) > 1 else {}
+    by_place = placed(adapter.function, m) if adapter.guessed else {}
     read = {name for one in readings(m) for several in one.parameters for name in several}
     by_place = {name: own for name, own in by_place.items() if name not in read}
     if not by_place:

@@ -23,7 +23,7 @@ from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from .aliases import meant, untested
 from .forms import Form, in_a_line
-from .renaming import TABLES, misplaced
+from .renaming import TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _check_parameters(
     """Raise `TargetError` for a parameter that is none of the operator's, as far as names say so.
 
     These are the `unknown` ones that every call has, and of who declares nothing tables among the `inputs`; of one that
-    is `plain`, called as the operator is, also inputs with a number or a flag by default, or with another's name.
+    is `plain`, called as the operator is, also inputs with a number or a flag by default.
     """
     numbers = [p for p in inputs if plain and p.default is not p.empty and p.default is not None]
     strange = [p for p in inputs if p.name in TABLES and not declared]
@@ -250,10 +250,6 @@ def _check_parameters(
         hint = meant(found[0], mechanism.takes)
         says = f"{label}the parameter {found[0]!r} is not an input or option of {adapter.operator}{hint}"
         raise TargetError(says if declared else f"{says}; {in_a_line(mechanism, found[0])}")
-    if plain and (otherwise := misplaced(adapter.function, mechanism)):
-        name, place, means = otherwise
-        says = f"{label}the parameter {name!r} is at the place of {place}, and its name says {means}"
-        raise TargetError(f"{says}; {in_a_line(mechanism, name)}")
 
 
 def _check_words(adapter: Adapter, mechanism: Mechanism, label: str) -> None:

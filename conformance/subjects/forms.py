@@ -133,7 +133,8 @@ class Form:
         if self.taken is None:
             return Interface(m.operator, self.required, tuple(m.outputs), m.dtypes, by_name, into=into)
         one, passed = self.taken.signature, self.taken.passed
-        dtypes = {name: one.dtypes.get(name, m.dtypes.get(array, "")) for name, array in self.taken.arrays.items()}
+        arrays = {name: array for name, array in self.taken.arrays.items() if array == name or name not in m.outputs}
+        dtypes = {name: one.dtypes.get(name, m.dtypes.get(array, "")) for name, array in arrays.items()}
         dtypes = {**m.dtypes, **one.dtypes, **{name: dtype for name, dtype in dtypes.items() if dtype}}
         rooms = [name for name, how in passed.items() if how.how == "room"]
         dtypes |= dict.fromkeys(rooms, ROOM)

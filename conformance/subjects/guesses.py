@@ -9,25 +9,29 @@ from dataclasses import dataclass, replace
 
 from attnspec.adapters import Adapter
 
-from ..errors import UsageError
+from ..errors import TargetError, UsageError
 from ..mechanisms.layouts import stacks_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import called, called_so, described, namesakes, readings
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
-from .forms import layout_parts
+from .forms import in_a_line, layout_parts
 from .hints import hints, source_of, without_doubt
 from .readings import begun, is_spelt, line_of
-from .renaming import is_told, own_names, stack_called
+from .renaming import is_told, misplaced, own_names, stack_called
 from .renaming import like as alike
 
 WHOLE_CODES = ("quantize", "dequantize")
 """Operators whose codes are whole numbers, one in each entry."""
 OTHER_CODES = frozenset(
-    {"fp4", "mxfp4", "nvfp4", "nf4", "fp6", "mxfp8", "e2m1", "awq", "gptq", "fake", "pseudo", "qdq"}
+    {"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "fp6", "mxfp8", "e2m1", "awq", "gptq", "fake", "pseudo", "qdq"}
 )
 """Words in the names of quantizations with codes of another kind, or with none."""
+FOUR_BITS = frozenset({"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "int4", "e2m1", "mxfp8"})
+"""Those of them in which numbers of a block have fewer bits, or a scale that is a power of two of eight bits."""
+SHIFTED = frozenset({"asymmetric", "asym", "affine"})
+"""Words in the names of quantizations that have a zero point beside the scale."""
 ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
 """Functions of activation that a fused kernel may apply to what an operator gives."""
 
@@ -53,6 +57,8 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     like = one.name if one else ""
     if not like and named in known.stating and _by_name(adapter):
         like = line_of(adapter, known[named], begun(adapter, known[named]))
+    if named in known.stating and _by_name(adapter) and not (asked.like or adapter.like or one):
+        _check_places(adapter, known[named], like)
     given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
     guessed = named in known.stating and _by_name(adapter) and not (asked.like or adapter.like)
     return replace(adapter, operator=named, like=like, guessed=guessed, **given)
@@ -67,6 +73,12 @@ def _check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None
     if strange and operator.operator in WHOLE_CODES:
         says = f"the name {name!r} says {strange}, and {operator.operator} has whole numbers as codes"
         raise UsageError(f"{says}; add --operator {operator.operator} if that is what it computes")
+    if strange in FOUR_BITS and operator.operator == "quantize_blocks":
+        says = f"the name {name!r} says {strange}, and quantize_blocks has codes of eight bits"
+        raise UsageError(f"{says}; add --operator quantize_blocks if that is what it computes")
+    if operator.operator == "quantize_blocks" and {*_words(name).split("_")} & SHIFTED:
+        says = f"the name {name!r} says that numbers are shifted, and quantize_blocks has a scale alone"
+        raise UsageError(f"{says}; add --operator quantize_blocks if that is what it computes")
     if not operator.operator.endswith(("norm", "softmax")):
         return
     options = " ".join(f"{own} {option.text}" for m in operator.kin for own, option in m.options.items())
@@ -74,6 +86,14 @@ def _check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None
     if beside:
         says = f"the name {name!r} says {beside} beside {operator.operator}, which has none"
         raise UsageError(f"{says}; add --operator {operator.operator} if that is all that it computes")
+
+
+def _check_places(adapter: Adapter, operator: Mechanism, like: str) -> None:
+    """Raise `TargetError` for a parameter at the place of an input that is none, as its name or annotation says."""
+    if otherwise := misplaced(adapter.function, operator, like):
+        name, place, says = otherwise
+        text = f"the parameter {name!r} is at the place of {place}, and {says}; {in_a_line(operator, name)}"
+        raise TargetError(f"{adapter.place}: {adapter.name}: {text}" if adapter.place else f"{adapter.name}: {text}")
 
 
 def as_made(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
@@ -311,8 +331,8 @@ TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
 BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)
 """How names begin that say where items begin and end."""
-STEPS = ("rotate_half", "rotate_every_two", "rotate_interleave", "rotate_interleaved")
-"""What functions are called that give pairs of channels to rotary functions."""
+STEPS = ("rotate_half", "rotate_every_two", "rotate_interleave", "rotate_interleaved", "permute", "unpermute")
+"""What functions are called that give pairs of channels to rotary functions, or order their channels."""
 MASKS = ("_attention_mask_", "_attention_bias_")
 """How the names of functions end that make a mask or a bias."""
 ROWS = 2

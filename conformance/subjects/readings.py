@@ -82,7 +82,7 @@ class Way:
 def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     """The ways to read a plain function, in the order in which they are tried.
 
-    Where its name says something of an option, nothing else is tried for that.
+    Where its name says something of an option, no other value is tried for that.
     """
     found, parameters = list[Way](), inspect.signature(adapter.function).parameters
     matched = [(reading, _matched(reading, parameters)) for reading in readings(mechanism)]
@@ -108,8 +108,16 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
         found += [
             Way(reading, texts, shown, bool(wanting), each, bool(pairs) or spoken) for each in fixed if some or each
         ]
-    said = {name for way in found if way.reading.named for name in way.fixed}
-    return [way for way in found if way.reading.named or way.parameters or not {*way.fixed} & said]
+    said: dict[str, set[str]] = {}
+    for way in found:
+        for name, value in way.fixed.items() if way.reading.named else ():
+            said.setdefault(name, set()).add(value)
+    return [way for way in found if way.reading.named or way.parameters or _agrees(way, said)]
+
+
+def _agrees(way: Way, said: Mapping[str, Collection[str]]) -> bool:
+    """Whether a way has no value of an option but those that a name says."""
+    return all(value in said.get(name, (value,)) for name, value in way.fixed.items())
 
 
 def _is_text(text: str) -> bool:

@@ -16,7 +16,7 @@ from ..mechanisms.layouts import stacks_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import words
 from ..mechanisms.signatures import Signature
-from ..mechanisms.stated import Line, expressions_in
+from ..mechanisms.stated import Line, expressions_in, stated
 from .sizes import SIZES, size_named
 
 ALIKE = (
@@ -150,20 +150,38 @@ def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: C
     return name in _left(own, requires, mechanism) and not (perhaps and not known)
 
 
-def misplaced(function: Callable[..., Any], mechanism: Mechanism) -> tuple[str, str, str] | None:
-    """The first parameter whose name says something else than its place, with both; None where there is none.
+def misplaced(function: Callable[..., Any], mechanism: Mechanism, like: str = "") -> tuple[str, str, str] | None:
+    """The first parameter that is no array of the input at its place, with that and what says so; None without one.
 
-    It may say another input, an option, or an output behind the first one; what is called as that may be any array.
+    Its name may say another input, a size, an option, or an output behind the first one; what is called as that may be
+    any array. Of a function that is called by a line it is one of those that are passed an input.
     """
     own = _matched(function, mechanism, None, by_place=False)[0]
-    says = {*mechanism.required, *mechanism.takes, *mechanism.outputs[1:]}
-    for p, place in zip(_parameters(function), mechanism.required, strict=False):
+    says = {*mechanism.required, *mechanism.takes, *mechanism.outputs[1:], *mechanism.sizes}
+    passed = stated(like).parameters if like else {}
+    some = [(p, passed.get(p.name, "")) for p in _parameters(function)]
+    for p, place in some if like else zip(_parameters(function), mechanism.required, strict=False):
         means = own.get(p.name, place).removeprefix("{out: ").removesuffix("}")
-        if FLAG.match(p.name) and p.name not in own:
-            return p.name, place, "a flag"
-        if means in says and means != place:
-            return p.name, place, means
+        if place not in mechanism.required:
+            continue
+        if means in says and means != place and not (means in mechanism.sizes and len(p.name) == 1):
+            return p.name, place, f"its name says {means}"
+        if other := _no_array(p, mechanism.dtypes.get(place, "number"), p.name in own):
+            return p.name, place, other
     return None
+
+
+def _no_array(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
+    """Which annotation, or name unless it is `known`, says that a parameter is no array of a dtype; nothing without."""
+    name, annotation = parameter.name, parameter.annotation
+    if not known and FLAG.match(name):
+        return "its name says a flag"
+    if not known and COUNT.match(name):
+        return "its name says a count"
+    if not known and INDICES.search(name) and dtype != "integer":
+        return "its name says indices"
+    annotated = getattr(annotation, "__name__", str(annotation)).rpartition(".")[2]
+    return f"its annotation says {annotated}" if annotated in PLAIN else ""
 
 
 def is_no_array(name: str) -> bool:
@@ -201,7 +219,7 @@ def _matched(
         found = p.name if p.name in known else whole or _called(p, mechanism) or like(p.name, free)
         if found:
             own.setdefault(p.name, found)
-        elif output := _output(p, mechanism):
+        elif (output := _output(p, mechanism)) and not (p is plain[0] and _is_first(plain, mechanism)):
             own.setdefault(p.name, f"{{out: {output}}}")
         elif _is_dtype(p, mechanism):
             own.setdefault(p.name, f"{{dtype: {mechanism.outputs[0]}}}")
@@ -216,6 +234,13 @@ def _matched(
             own[p.name] = left.pop(0)
     requires |= _told_sizes(plain, own, mechanism, letters=True)
     return own, (*requires,)
+
+
+def _is_first(plain: Sequence[inspect.Parameter], mechanism: Mechanism) -> bool:
+    """Whether the first parameter is the first input, which no other is called, though an output is called so."""
+    first = mechanism.required[:1]
+    others = (p.name in first or like(p.name, first) or _called(p, mechanism) in first for p in plain[1:])
+    return plain[0].default is inspect.Parameter.empty and not any(others)
 
 
 def _called(parameter: inspect.Parameter, mechanism: Mechanism) -> str:
@@ -288,11 +313,18 @@ COUNTED = {"rows": "size(reshape({0}, -1)) // max(size({0}), 1)", "entries": "si
 DTYPES = frozenset({"out_dtype", "output_dtype", "o_dtype", "dst_dtype", "out_type"})
 """What a parameter is called that says which dtype the first output has."""
 ASKED_DTYPES = DTYPES | {"dtype", "data_type", "torch_dtype"}
-"""The same where a function asks for it, and its output is no code: by default, `dtype` may be that of sums."""
+"""The same where a function asks for it, or it is narrow by default, and its output is no code: else it may be that of
+sums."""
 DEVICE = "device"
 """What a parameter is called that says where the outputs are."""
 FLAG = re.compile(r"(is|has|use|return|enable|should|with)_\w+")
 """What a parameter is called that is true or false."""
+COUNT = re.compile(r"(num|max)_\w+")
+"""What a parameter is called that is a whole number."""
+INDICES = re.compile(r"(indices|_ids|_idx|_index)$")
+"""How the name of a parameter ends that has numbers of other entries."""
+PLAIN = frozenset({"int", "float", "bool", "str", "device", "dtype"})
+"""How a parameter is annotated that is no array."""
 OUTPUT = frozenset({"out", "output", "o", "result"})
 """What an array is called that the first output is written to."""
 
@@ -309,8 +341,14 @@ def _is_dtype(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
     """Whether a parameter is the dtype of the first output, which a call has to say where its default is not none."""
     own = mechanism.dtypes.get(mechanism.outputs[0])
     numbers = own is None or (own == "number" and mechanism.outputs[0] != "codes")
-    named = ASKED_DTYPES if parameter.default is parameter.empty and numbers else DTYPES
+    asked = parameter.default is parameter.empty or _is_narrow(parameter.default)
+    named = ASKED_DTYPES if asked and numbers else DTYPES
     return parameter.name in named and parameter.default is not None and own not in mechanism.typing
+
+
+def _is_narrow(default: object) -> bool:
+    """Whether a default is a dtype of two bytes, in which nothing is summed."""
+    return str(getattr(default, "__name__", default)).rpartition(".")[2] in ("bfloat16", "float16")
 
 
 def _sizes(mechanism: Mechanism) -> frozenset[str]:
@@ -321,8 +359,8 @@ def _sizes(mechanism: Mechanism) -> frozenset[str]:
 
 def _output(parameter: inspect.Parameter, mechanism: Mechanism) -> str:
     """The output that a parameter is room for; nothing where it is none."""
-    if parameter.name in mechanism.outputs:
-        return parameter.name
+    if parameter.name in mechanism.outputs:  # a later one may be what is otherwise found, as a scale
+        return parameter.name if parameter.default is not None or parameter.name == mechanism.outputs[0] else ""
     if mechanism.gradient_of:  # whose `out` is that of the forward pass
         return like(parameter.name, mechanism.outputs)
     return mechanism.outputs[0] if parameter.default is parameter.empty and parameter.name.lower() in OUTPUT else ""

@@ -285,14 +285,6 @@ def test_of_two_sizes_that_are_to_equal_each_other_the_first_follows():
     )
 
 
-def test_a_plain_function_whose_names_say_other_inputs_than_their_places_is_not_called():
-    def ssd(x, a, b, c, block_len): ...
-
-    says = refusal(ssd, "state_space", declared=False)
-    assert "the parameter 'a' is at the place of dt, and its name says a; say what to pass" in says
-    assert claims(ssd, "state_space").declared, "who declares it says so"
-
-
 def test_what_has_a_number_or_a_flag_by_default_is_no_input_of_a_plain_function():
     def attend(scores, gate=None, first=True): ...
 

@@ -1,6 +1,7 @@
 """A parameter whose name means the same as that of an option is passed it; one that may mean several things is not."""
 
 import pytest
+import torch
 
 import attnspec
 from attnspec.errors import TargetError
@@ -127,12 +128,31 @@ def test_inputs_that_are_known_by_their_places_alone_are_told():
 
 def test_a_name_that_says_another_input_than_its_place_is_told():
     attention = library()["attention"]
-    assert ("key", "q", "k") == misplaced(lambda key, q, v: None, attention)
-    assert ("is_causal_at_all", "k", "a flag") == misplaced(lambda q, is_causal_at_all: None, attention)
-    assert ("lse", "k", "lse") == misplaced(lambda out, lse, sinks: None, attention)
-    assert ("causal", "v", "causal") == misplaced(lambda q, k, causal: None, attention)
+    assert ("key", "q", "its name says k") == misplaced(lambda key, q, v: None, attention)
+    assert ("is_causal_at_all", "k", "its name says a flag") == misplaced(lambda q, is_causal_at_all: None, attention)
+    assert ("lse", "k", "its name says lse") == misplaced(lambda out, lse, sinks: None, attention)
+    assert ("causal", "v", "its name says causal") == misplaced(lambda q, k, causal: None, attention)
     assert misplaced(lambda a, b, c: None, attention) is None
     assert misplaced(lambda out, b, c: None, attention) is None
+
+
+def test_a_number_or_indices_at_the_place_of_an_array_are_told_by_name_or_annotation():
+    def tables(tokens: int, device: torch.device):
+        pass
+
+    def angles(x, start: "int"):
+        pass
+
+    routing, rotary = library()["moe_routing"], library()["rotary"]
+    assert ("tokens", "x", "its name says length") == misplaced(tables, rotary)
+    assert ("start", "positions", "its annotation says int") == misplaced(angles, rotary)
+    assert ("num_choices", "logits", "its name says a count") == misplaced(lambda num_choices, k: None, routing)
+    assert ("topk_indices", "logits", "its name says indices") == misplaced(lambda topk_indices, k: None, routing)
+    assert misplaced(lambda x, position_ids: None, rotary) is None
+    line = "moe_routing(topk_indices=logits, num_experts=experts)"
+    assert ("topk_indices", "logits", "its name says indices") == misplaced(
+        lambda topk_indices, num_experts: None, routing, line
+    )
 
 
 def test_a_dtype_that_is_asked_for_is_that_of_the_output():
