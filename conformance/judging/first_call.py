@@ -36,7 +36,7 @@ from .refused_sizes import (
     taken_alone,
     taken_as_copies,
 )
-from .returned import greatest_values, other_results
+from .returned import greatest_values, never_written, other_results
 from .smallest import ends_processes, first_calls, is_deadly
 from .unread import check_read
 
@@ -68,6 +68,7 @@ def noticed(subject: Subject, device: str) -> tuple[str, ...]:
         readings = find_readings(subject, device)
     says += [*readings, *limits, *_own_defaults(subject, device), *_without_seed(subject)]
     says += other_results(subject, device)
+    says = never_written(subject, device, says)
     check_read(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ..errors import SpecError
 from ..execution.calling import OTHER, Call
 from ..mechanisms.definition import Frame
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.stated import is_stated, kind_and_texts, stated
 from ..numerics import budget
 from ..subjects.hints import source_of
 from ..subjects.subject import AdapterSubject
@@ -69,6 +71,41 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
         count = len(m.outputs) + len(others)
         says.append(f"it returns {count} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
     return says
+
+
+def never_written(subject: AdapterSubject, device: str, said: Sequence[str]) -> list[str]:
+    """What was said of a plain function, and instead of what it was taken to write to that it leaves that as it is.
+
+    One that returns one output and writes no other is called from now on as what returns that one.
+    """
+    m, like = subject.mechanism, subject.adapter.like or ""
+    line = stated(like) if is_stated(like) else None
+    written = subject.interface.into if line is not None and {*subject.interface.into.values()} == {*m.outputs} else {}
+    source = source_of(subject.adapter) if len(written) > 1 else None
+    if line is None or source is None or not source.gives_one:
+        return [*said]
+    own = {name: kind_and_texts(line.parameters[name])[1][0] for name in written}
+    further = {name: f"{{in_place: {own[name]}, as: {output}}}" for name, output in written.items()}
+    read = {name: own[name] if output == m.outputs[0] else further[name] for name, output in written.items()}
+    subject.take_as(str(replace(line, parameters={**line.parameters, **read}, returns=m.outputs[:1])))
+    with subject.session():
+        calls = [(call, subject.call(call)) for call in first_calls(subject, device)]
+    still = [
+        (name, output)
+        for name, output in written.items()
+        if output != m.outputs[0]
+        and all(np.array_equal(call.inputs.get(own[name], ()), reply.outputs.get(output, ())) for call, reply in calls)
+    ]
+    if not still or any(reply.fault is not None or reply.breaches for _, reply in calls):
+        subject.take_as(like)
+        return [*said]
+    subject.take_as(str(replace(line, parameters={**line.parameters, **own}, returns=m.outputs[:1])))
+    taken = " and ".join(f"`{name}`" for name in written)
+    left, lacking = (
+        " and ".join(some) for some in zip(*((f"`{name}`", output) for name, output in still), strict=True)
+    )
+    says = f"it returns {m.outputs[0]} alone, and leaves {left} as it was passed: {lacking} is not tested"
+    return [*(one for one in said if not one.startswith(taken)), says]
 
 
 def _results(subject: AdapterSubject, device: str) -> dict[str, Shapes]:

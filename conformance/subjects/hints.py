@@ -96,6 +96,12 @@ class Source:
         return found.pop() if len(found) == 1 else 0
 
     @property
+    def gives_one(self) -> bool:
+        """Whether each of its return statements returns something, and none a tuple."""
+        found = [*_returning(self.function)]
+        return bool(found) and all(x is not None and not _is_none(x) and not _count(x, self.module) for x in found)
+
+    @property
     def held(self) -> dict[str, ast.expr]:
         """What a module holds of what it is made with, by its attributes: `get_init_inputs` says that, or a default."""
         made = _named(self.node, "__init__")
@@ -256,6 +262,10 @@ def _number(x: ast.expr) -> object:
         return ast.literal_eval(x)
     except ValueError:
         return None
+
+
+def _is_none(x: ast.expr) -> bool:
+    return isinstance(x, ast.Constant) and x.value is None
 
 
 def _is_text(x: ast.expr) -> bool:

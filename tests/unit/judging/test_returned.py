@@ -126,3 +126,49 @@ def test_a_scale_may_lack_the_axes_along_which_it_is_one(tmp_path, axes, scale, 
     report = attnspec.check(target, profile="smoke", dtypes="float32", explain_time=0)
     assert {"quantize_weights_int8": verdict} == report.verdicts, report
     assert "in the place of" not in notes(report)
+
+
+NORMS = """
+import torch
+
+
+def normed(x, weight):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight
+
+
+def fused_add_rmsnorm(hidden_states, residual, weight):
+    return normed(hidden_states + residual, weight)
+
+
+def fused_add_rmsnorm_in_place(hidden_states, residual, weight):
+    residual.add_(hidden_states)
+    return normed(residual, weight)
+
+
+def fused_add_rmsnorm_lost(hidden_states, residual, weight):
+    hidden_states.copy_(normed(hidden_states + residual, weight))
+
+
+def fused_add_rmsnorm_half_lost(hidden_states, residual, weight):
+    hidden_states.copy_(normed(hidden_states + residual, weight))
+    return hidden_states
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict", "alone"),
+    [
+        ("fused_add_rmsnorm", "conformant", True),
+        ("fused_add_rmsnorm_in_place", "conformant", False),
+        ("fused_add_rmsnorm_lost", "violated", False),
+        ("fused_add_rmsnorm_half_lost", "violated", False),
+    ],
+)
+def test_what_returns_the_norm_and_writes_nothing_is_judged_by_that_alone(tmp_path, function, verdict, alone):
+    (tmp_path / "norms.py").write_text(NORMS)
+    report = attnspec.check(
+        f"{tmp_path / 'norms.py'}:{function}", profile="smoke", dtypes="float32", explain_time=0, laws=("definition",)
+    )
+    assert {function: verdict} == report.verdicts, report
+    assert alone is ("`residual` as it was passed: summed is not tested" in notes(report))
+    assert alone is ("after the call" not in notes(report))
