@@ -28,6 +28,10 @@ OTHER_CODES = frozenset(
     {"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "fp6", "mxfp8", "e2m1", "awq", "gptq", "fake", "pseudo", "qdq"}
 )
 """Words in the names of quantizations with codes of another kind, or with none."""
+FILTERS = ("filter_rows", "renormalised_filter", "top_k_filter", "top_p_filter", "min_p_filter")
+"""Operators that keep some of the tokens that may be drawn."""
+SAMPLING = frozenset({"sampling", "sample", "samples", "sampled"})
+"""Words in the names of functions that draw tokens."""
 FOUR_BITS = frozenset({"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "int4", "e2m1", "mxfp8"})
 """Those of them in which numbers of a block have fewer bits, or a scale that is a power of two of eight bits."""
 SHIFTED = frozenset({"asymmetric", "asym", "affine"})
@@ -79,6 +83,12 @@ def _check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None
     if operator.operator == "quantize_blocks" and {*_words(name).split("_")} & SHIFTED:
         says = f"the name {name!r} says that numbers are shifted, and quantize_blocks has a scale alone"
         raise UsageError(f"{says}; add --operator quantize_blocks if that is what it computes")
+    if operator.operator in FILTERS and {*_words(name).split("_")} & SAMPLING:
+        says = f"the name {name!r} says that tokens are drawn, and {operator.operator} gives what they are drawn from"
+        raise UsageError(f"{says}; add --operator {operator.operator} if that is what it computes")
+    if operator.operator.endswith("norm") and "quant" in name.lower() and not operator.operator.startswith("quant"):
+        says = f"the name {name!r} says that codes are made beside {operator.operator}, which has none"
+        raise UsageError(f"{says}; add --operator {operator.operator} if that is all that it computes")
     if not operator.operator.endswith(("norm", "softmax")):
         return
     options = " ".join(f"{own} {option.text}" for m in operator.kin for own, option in m.options.items())

@@ -50,8 +50,39 @@ def by_frequencies(x, positions, base, width):
     return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), -1)
 
 
-RIGHT = (vision_apply_rotary_emb, rope_native, rope)
-WRONG = (vision_rotary_emb_turned_back, rope_of_the_other_style, rope_of_one_channel_less)
+def rope_core(q, k, positions, freqs, interleave):
+    """By the frequencies of all pairs."""
+    angles = (positions[:, None] * freqs)[:, None]
+    cos, sin = angles.cos(), angles.sin()
+    return tuple(of_some_channels(x, cos[:, 0], sin[:, 0], x.shape[-1], not interleave) for x in (q, k))
+
+
+def rope_core_of_doubled_frequencies(q, k, positions, freqs, interleave):
+    return rope_core(q, k, positions, 2 * freqs, interleave)
+
+
+def apply_rope_of_items(x, position, max_timescale=10000):
+    """[batch, length, heads, dim], by positions [batch, length]."""
+    assert position.ndim == 2
+    return by_frequencies(x, position, max_timescale, x.shape[-1])
+
+
+def apply_rope_of_first_item(x, position, max_timescale=10000):
+    return by_frequencies(x, position[:1] + position[:1, :1], max_timescale, x.shape[-1])
+
+
+def apply_rope_of_tokens(x, position, base=10000.0):
+    """[batch, heads, length, dim], by positions [length]."""
+    angles = position[:, None] * base ** (-2 / x.shape[-1] * torch.arange(x.shape[-1] // 2))
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), -1)
+
+
+RIGHT = (vision_apply_rotary_emb, rope_native, rope, rope_core, apply_rope_of_items, apply_rope_of_tokens)
+WRONG = (
+    vision_rotary_emb_turned_back, rope_of_the_other_style, rope_of_one_channel_less,
+    rope_core_of_doubled_frequencies, apply_rope_of_first_item,
+)  # fmt: skip
 
 test_a_right_function_conforms = conforming(RIGHT)
 test_a_wrong_function_does_not = refuted(WRONG)

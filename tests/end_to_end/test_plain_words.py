@@ -256,7 +256,60 @@ def of_nibbles(x, first):
     return NUMBERS[codes % 8] * torch.where(codes < 8, 1, -1)
 
 
+def dequantize_nvfp4(tensor_fp4, tensor_sf, global_scale):
+    """The second scale is what numbers are divided by."""
+    scales = tensor_sf.view(torch.float8_e4m3fn).float() / global_scale
+    return of_nibbles(tensor_fp4, 0) * scales.repeat_interleave(16, -1)
+
+
+def dequantize_nvfp4_of_the_root(tensor_fp4, tensor_sf, global_scale):
+    return dequantize_nvfp4(tensor_fp4, tensor_sf, global_scale.sqrt())
+
+
+def dequant(x, scale, dtype):
+    return (x.float() * scale).to(dtype)
+
+
+def dequant_off_by_one(x, scale, dtype):
+    return dequant(x + 1, scale, dtype)
+
+
+def fp8_block_quant(x_bf16, block=128):
+    blocks = x_bf16.float().unflatten(-1, (-1, block))
+    scales = blocks.abs().amax(-1) / 448
+    scales = torch.where(scales > 0, scales, 1.0)
+    return (blocks / scales[..., None]).flatten(-2).to(torch.float8_e4m3fn), scales
+
+
+def quantize_fp8(tensor, scale=None):
+    """One scale for all, found if none is given."""
+    if scale is None:
+        scale = tensor.abs().max().float().clamp(min=1e-6) / 448
+    return (tensor.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale.reshape(1)
+
+
+def quantize_fp8_of_the_first_row(tensor, scale=None):
+    return quantize_fp8(tensor, tensor[:1].abs().max().clamp(min=1e-6) / 448 if scale is None else scale)
+
+
+def topk_softmax_map(logits, topk, use_pre_softmax=False, scaling_factor=None):
+    """The weights of all experts, and which are chosen."""
+    values, chosen = (logits.softmax(-1) if use_pre_softmax else logits).topk(topk, -1)
+    weights = (values if use_pre_softmax else values.softmax(-1)) * (scaling_factor or 1)
+    empty = torch.zeros_like(logits)
+    return empty.scatter(1, chosen, weights), empty.bool().scatter(1, chosen, True)
+
+
+def topk_softmax_map_unscaled(logits, topk, use_pre_softmax=False, scaling_factor=None):
+    return topk_softmax_map(logits, topk, use_pre_softmax)
+
+
 RIGHT = {
+    dequantize_nvfp4: "dequantize_blocks",
+    dequant: "dequantize",
+    fp8_block_quant: "quantize_blocks",
+    quantize_fp8: "quantize_blocks",
+    topk_softmax_map: "moe_routing",
     dequantize_mxfp4: "dequantize_blocks",
     dequant_mxfp4: "dequantize_blocks",
     selective_log_softmax: "cross_entropy",
@@ -286,6 +339,7 @@ WRONG = (
     naive_log_linear_attn_of_one_level, apply_top_k_only_of_one_row, apply_rope_with_both_signs,
     min_p_logits_of_the_chance_itself, min_p_mask_of_the_first_share, label_smoothing_loss_of_others,
     label_smoothing_loss_of_sums, label_smoothing_loss_on_top, dequantize_mxfp4_from_high_bits,
+    dequantize_nvfp4_of_the_root, dequant_off_by_one, quantize_fp8_of_the_first_row, topk_softmax_map_unscaled,
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from attnspec.adapters import Adapter
-from attnspec.errors import UsageError
+from attnspec.errors import TargetError, UsageError
 from attnspec.mechanisms.loader import library
 from attnspec.subjects.guesses import Asked, completed, guess_operator
 
@@ -223,3 +223,34 @@ def test_codes_that_are_no_whole_numbers_are_none_of_a_quantization(name):
         completed(Adapter(name, "", lambda x, scale, zero_point: x, "torch"), Asked(), None)
     own = Asked(operator="dequantize")
     assert "dequantize" == completed(Adapter(name, "", lambda codes, scale, zero_point: 0, "torch"), own, None).operator
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "says"),
+    [
+        ("quantize_fp8_asymmetric", lambda x: x, "says that numbers are shifted, and quantize_blocks"),
+        ("quantize_fp8_mxfp8", lambda x: x, "says mxfp8, and quantize_blocks has codes of eight bits"),
+        ("top_k_sampling", lambda probs, top_k: probs, "says that tokens are drawn, and"),
+        ("rmsnorm_fp4quant", lambda x, weight: x, "says that codes are made beside rms_norm, which has none"),
+        ("permute_to_match_rope", lambda arr: arr, "says permute, a step of rotary"),
+    ],
+)
+def test_names_that_say_more_than_an_operator_are_none_of_it(name, function, says):
+    with pytest.raises(UsageError, match=says):
+        completed(Adapter(name, "", function, "torch"), Asked(), None)
+
+
+def test_parameters_that_are_no_arrays_by_their_names_are_not_passed_any():
+    def ssd(x, a, b, c, block_len): ...
+
+    def rope_tables(tokens: int, device): ...
+
+    def routing_map(topk_indices, num_experts): ...
+
+    for function, says in (
+        (ssd, "the parameter 'a' is at the place of dt, and its name says a; say what to pass"),
+        (rope_tables, "the parameter 'tokens' is at the place of x, and its name says length"),
+        (routing_map, "the parameter 'topk_indices' is at the place of logits, and its name says indices"),
+    ):
+        with pytest.raises(TargetError, match=says):
+            completed(Adapter(function.__name__, "", function, "torch"), Asked(), None)

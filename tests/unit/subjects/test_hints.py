@@ -144,3 +144,18 @@ def test_what_is_returned_is_known_by_its_variables(tmp_path, line, names):
 def test_results_are_counted_by_what_is_returned(tmp_path, body, results):
     text = f"def other(x):\n    return x, x, x\n\n\ndef mine(x):\n    {body}\n"
     assert results == source(tmp_path, text).results
+
+
+@pytest.mark.parametrize(
+    ("body", "one"),
+    [
+        ("return x", True),
+        ("return x, y", False),
+        ("return None", False),
+        ("x.add_(y)", False),
+        ("return other()", False),
+    ],
+)
+def test_what_returns_one_thing_and_no_tuple_gives_one(tmp_path, body, one):
+    text = f"def mine(x, y):\n    {body}\n\ndef other():\n    return 1, 2\n"
+    assert one is source(tmp_path, text).gives_one
