@@ -35,7 +35,7 @@ from .rounding import directed, narrowed
 from .search import Search, cause
 from .signatures import Signature
 from .synthesis import shown_as
-from .variants import from_elsewhere
+from .variants import from_elsewhere, is_foreign
 
 CONFINED = 4
 """Cases on which something agrees at least of which elsewhere nothing is said."""
@@ -116,7 +116,15 @@ def _of_calls(
         return found
     if again is None:  # else it was told from its rivals there
         found = outlasting(bench, closer(bench, found, observations, grades[0], seed), observations, grades[0], seed)
-    return found if found is None or found.candidate is None or _breaks(found.candidate, errors) else None
+    if found is None or _is_one_of_many(bench, found):
+        return None
+    return found if found.candidate is None or _breaks(found.candidate, errors) else None
+
+
+def _is_one_of_many(bench: Bench, likeness: Likeness) -> bool:
+    """Whether a mistake of another operator agrees on few cases, as edits of the definition do as well."""
+    few = likeness.agreed < SURE and any(one.changed for one in likeness.alike)
+    return few and is_foreign(bench.mechanism, likeness.name)
 
 
 def _among_all(

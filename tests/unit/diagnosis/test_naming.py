@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from attnspec.adapters import Adapter
 from attnspec.cases.profiles import Profile
 from attnspec.diagnosis import fitting, naming
 from attnspec.diagnosis.asking import Asking
-from attnspec.diagnosis.candidates import anywhere
-from attnspec.diagnosis.likeness import Nearest
+from attnspec.diagnosis.candidates import Candidate, Changed, anywhere
+from attnspec.diagnosis.likeness import Cause, Likeness, Nearest
 from attnspec.diagnosis.naming import diagnose
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
@@ -368,3 +369,16 @@ def zeros_for_what_is_removed(logits, *, k):
 def test_where_entries_are_finite_what_is_known_is_named_however_little_time_is_left():
     one = subject(Adapter("zeros", "top_k_filter", zeros_for_what_is_removed, "numpy"))
     assert "top_k_filter.zeros where all entries are finite" == likeness_of(one, "top_k_filter", times=0.0).name
+
+
+def test_a_mistake_of_another_operator_is_no_name_on_few_cases_on_which_edits_agree_as_well():
+    bench = SimpleNamespace(mechanism=library()["speculative_sampling"])
+    edit = Candidate("residual: a -> b", "", changed=(Changed("residual", "a", "b"),))
+
+    def many(name, agreed, *alike):
+        return naming._is_one_of_many(bench, Likeness((Cause(name, ""),), agreed, alike=alike))
+
+    assert many("residual_layer_norm.stream_of_first_row", 2, edit)
+    assert not many("residual_layer_norm.stream_of_first_row", 4, edit)
+    assert not many("residual_layer_norm.stream_of_first_row", 2)
+    assert not many(f"speculative_sampling.{next(iter(bench.mechanism.mistakes))}", 2, edit)

@@ -7,7 +7,7 @@ from attnspec.adapters import Adapter
 from attnspec.adapters.controls.decoder import control_decoder
 from attnspec.cases.profiles import PROFILES
 from attnspec.diagnosis.naming import diagnose
-from attnspec.diagnosis.variants import from_elsewhere, varied
+from attnspec.diagnosis.variants import from_elsewhere, is_foreign, varied
 from attnspec.judging.cells import Request
 from attnspec.judging.engine import run
 from attnspec.mechanisms.library import Library
@@ -78,3 +78,12 @@ def test_a_mistake_of_what_a_definition_calls_is_named():
 def test_variants_are_made_once():
     m = library()["rms_norm"]
     assert varied(m) is varied(m)
+
+
+def test_what_is_neither_of_the_operator_nor_called_nor_differentiated_is_foreign():
+    m = library()["speculative_sampling"]
+    assert is_foreign(m, "residual_layer_norm.stream_of_first_row where a lens is given")
+    assert not is_foreign(m, f"{m.name}.{next(iter(m.mistakes))}")
+    assert not is_foreign(m, "residual: a -> b")
+    assert not is_foreign(library()["transformer_block"], "attention.scale_missing")
+    assert not is_foreign(library()["attention_gradient"], "attention.scale_missing")
