@@ -51,7 +51,7 @@ def is_foreign(m: Mechanism, name: str) -> bool:
     """Whether a mistake of that name is of an operator that is not its own, nor called by it or differentiated."""
     owner = name.partition(".")[0]
     own = {m.operator, m.gradient_of, *called_by(m)}
-    return m.library is not None and owner in m.library and m.library.operator_of(owner) not in own
+    return m.library is not None and owner in m.library and m.library[owner].operator not in own
 
 
 def _inside(m: Mechanism, names: Collection[str] | None = None) -> Iterator[Candidate]:
