@@ -109,6 +109,11 @@ LIKELY = 200
 """Known names, those of nearly the same length and letters, among which the one that was meant is looked for."""
 
 
+def label_of(name: str, place: str) -> str:
+    """What messages call something that is declared in a place, if that is known."""
+    return f"{place}: {name}" if place else name
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the nearest known name, and nothing where none is near."""
     if len(name) > LONGEST_NAME:

@@ -78,33 +78,32 @@ def never_written(subject: AdapterSubject, device: str, said: Sequence[str]) -> 
 
     One that returns one output and writes no other is called from now on as what returns that one.
     """
-    m, like = subject.mechanism, subject.adapter.like or ""
-    line = stated(like) if is_stated(like) else None
-    written = subject.interface.into if line is not None and {*subject.interface.into.values()} == {*m.outputs} else {}
-    source = source_of(subject.adapter) if len(written) > 1 else None
-    if line is None or source is None or not source.gives_one:
+    m, like, written = subject.mechanism, subject.adapter.like or "", subject.interface.into
+    if not is_stated(like) or len(written) < 2 or {*written.values()} != {*m.outputs}:
+        return [*said]
+    source, line, first = source_of(subject.adapter), stated(like), m.outputs[0]
+    if source is None or not source.gives_one:
         return [*said]
     own = {name: kind_and_texts(line.parameters[name])[1][0] for name in written}
-    further = {name: f"{{in_place: {own[name]}, as: {output}}}" for name, output in written.items()}
-    read = {name: own[name] if output == m.outputs[0] else further[name] for name, output in written.items()}
-    subject.take_as(str(replace(line, parameters={**line.parameters, **read}, returns=m.outputs[:1])))
+    read = {name: x if written[name] == first else f"{{in_place: {x}, as: {written[name]}}}" for name, x in own.items()}
+    subject.take_as(str(replace(line, parameters={**line.parameters, **read}, returns=(first,))))
     with subject.session():
         calls = [(call, subject.call(call)) for call in first_calls(subject, device)]
     still = [
         (name, output)
         for name, output in written.items()
-        if output != m.outputs[0]
+        if output != first
         and all(np.array_equal(call.inputs.get(own[name], ()), reply.outputs.get(output, ())) for call, reply in calls)
     ]
     if not still or any(reply.fault is not None or reply.breaches for _, reply in calls):
         subject.take_as(like)
         return [*said]
-    subject.take_as(str(replace(line, parameters={**line.parameters, **own}, returns=m.outputs[:1])))
+    subject.take_as(str(replace(line, parameters={**line.parameters, **own}, returns=(first,))))
     taken = " and ".join(f"`{name}`" for name in written)
     left, lacking = (
         " and ".join(some) for some in zip(*((f"`{name}`", output) for name, output in still), strict=True)
     )
-    says = f"it returns {m.outputs[0]} alone, and leaves {left} as it was passed: {lacking} is not tested"
+    says = f"it returns {first} alone, and leaves {left} as it was passed: {lacking} is not tested"
     return [*(one for one in said if not one.startswith(taken)), says]
 
 

@@ -16,7 +16,7 @@ from .trial import Faulted, Trial
 def check_read(subject: AdapterSubject, device: str) -> None:
     """Raise `TargetError` for a function that raises an error on each first case, where places alone say what it takes.
 
-    Where the names of its parameters say so, or there is no other array to confuse one with, it is wrong.
+    Where the names of its parameters say so, it is wrong.
     """
     m, adapter = subject.mechanism, subject.adapter
     by_place = placed(adapter.function, m) if adapter.guessed else {}

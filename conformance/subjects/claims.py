@@ -12,7 +12,7 @@ from typing import Any
 from attnspec import adapters
 from attnspec.adapters import Adapter
 
-from ..errors import SpecError, TargetError, UsageError, did_you_mean
+from ..errors import SpecError, TargetError, UsageError, did_you_mean, label_of
 from ..execution.filling import CASE
 from ..execution.limits import Multiples, settled
 from ..frameworks.known import COMPILING
@@ -98,7 +98,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
     `form` is the one in which it is called, if that is not the operator's own.
     """
     required = form.required if form and form.taken is None else mechanism.required
-    label = f"{adapter.place}: {adapter.name}: " if adapter.place else f"{adapter.name}: "
+    label = f"{label_of(adapter.name, adapter.place)}: "
     built = _built_from(adapter, mechanism, label)
     parameters = [p for p in inspect.signature(adapter.function).parameters.values() if p.name not in built]
     takes_any = [p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from attnspec.adapters import Adapter
 
-from ..errors import TargetError, UsageError
+from ..errors import TargetError, UsageError, label_of
 from ..mechanisms.layouts import stacks_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
@@ -32,8 +32,8 @@ FILTERS = ("filter_rows", "renormalised_filter", "top_k_filter", "top_p_filter",
 """Operators that keep some of the tokens that may be drawn."""
 SAMPLING = frozenset({"sampling", "sample", "samples", "sampled"})
 """Words in the names of functions that draw tokens."""
-FOUR_BITS = frozenset({"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "int4", "e2m1", "mxfp8"})
-"""Those of them in which numbers of a block have fewer bits, or a scale that is a power of two of eight bits."""
+BLOCK_CODES = frozenset({"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "e2m1", "mxfp8"})
+"""Those of them that have fewer bits, or a scale of eight bits for a block."""
 SHIFTED = frozenset({"asymmetric", "asym", "affine"})
 """Words in the names of quantizations that have a zero point beside the scale."""
 ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
@@ -58,44 +58,47 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     named = asked.operator or (one.operator if one else _operator_of(adapter, known))
     if not (asked.operator or like or (one and one.is_called(adapter.name))):
         _check_name(adapter.name, known[named], _needed(adapter))
-    like = one.name if one else ""
-    if not like and named in known.stating and _by_name(adapter):
+    like, plain = one.name if one else "", named in known.stating and _by_name(adapter)
+    guessed = plain and not (asked.like or adapter.like)
+    if plain and not like:
         like = line_of(adapter, known[named], begun(adapter, known[named]))
-    if named in known.stating and _by_name(adapter) and not (asked.like or adapter.like or one):
+    if guessed and one is None:
         _check_places(adapter, known[named], like)
     given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
-    guessed = named in known.stating and _by_name(adapter) and not (asked.like or adapter.like)
     return replace(adapter, operator=named, like=like, guessed=guessed, **given)
 
 
 def _check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None:
-    """Raise `UsageError` where a name says a step of an operator, or an activation beside one that has none."""
-    step = next((each for each in STEPS if f"_{each}_" in _words(name)), "")
-    if step and operator.operator == "rotary" and len(needed) == 1:
-        raise UsageError(f"the name {name!r} says {step}, a step of rotary; add --operator rotary if it is all of it")
-    strange = next((word for word in _words(name).split("_") if word in OTHER_CODES), "")
-    if strange and operator.operator in WHOLE_CODES:
-        says = f"the name {name!r} says {strange}, and {operator.operator} has whole numbers as codes"
-        raise UsageError(f"{says}; add --operator {operator.operator} if that is what it computes")
-    if strange in FOUR_BITS and operator.operator == "quantize_blocks":
-        says = f"the name {name!r} says {strange}, and quantize_blocks has codes of eight bits"
-        raise UsageError(f"{says}; add --operator quantize_blocks if that is what it computes")
-    if operator.operator == "quantize_blocks" and {*_words(name).split("_")} & SHIFTED:
-        says = f"the name {name!r} says that numbers are shifted, and quantize_blocks has a scale alone"
-        raise UsageError(f"{says}; add --operator quantize_blocks if that is what it computes")
-    if operator.operator in FILTERS and {*_words(name).split("_")} & SAMPLING:
-        says = f"the name {name!r} says that tokens are drawn, and {operator.operator} gives what they are drawn from"
-        raise UsageError(f"{says}; add --operator {operator.operator} if that is what it computes")
-    if operator.operator.endswith("norm") and "quant" in name.lower() and not operator.operator.startswith("quant"):
-        says = f"the name {name!r} says that codes are made beside {operator.operator}, which has none"
-        raise UsageError(f"{says}; add --operator {operator.operator} if that is all that it computes")
-    if not operator.operator.endswith(("norm", "softmax")):
-        return
-    options = " ".join(f"{own} {option.text}" for m in operator.kin for own, option in m.options.items())
-    beside = next((word for word in _words(name).split("_") if word in ACTIVATIONS and word not in options), "")
-    if beside:
-        says = f"the name {name!r} says {beside} beside {operator.operator}, which has none"
-        raise UsageError(f"{says}; add --operator {operator.operator} if that is all that it computes")
+    """Raise `UsageError` where a name says more than an operator, or another one than that."""
+    says, meant = _denied(_words(name), operator, needed)
+    if says:
+        raise UsageError(f"the name {name!r} says {says}; add --operator {operator.operator} if {meant}")
+
+
+def _denied(words: str, operator: Mechanism, needed: Collection[str]) -> tuple[str, str]:
+    """What the words of a name say that an operator is not, and what would be meant all the same; nothing without."""
+    own, several = operator.operator, words.split("_")
+    what, all_ = "that is what it computes", "that is all that it computes"
+    step = next((each for each in STEPS if f"_{each}_" in words), "")
+    if step and own == "rotary" and len(needed) == 1:
+        return f"{step}, a step of rotary", "it is all of it"
+    strange = next((word for word in several if word in OTHER_CODES), "")
+    if strange and own in WHOLE_CODES:
+        return f"{strange}, and {own} has whole numbers as codes", what
+    if strange in BLOCK_CODES and own == "quantize_blocks":
+        return f"{strange}, and {own} has codes of eight bits", what
+    if own == "quantize_blocks" and {*several} & SHIFTED:
+        return f"that numbers are shifted, and {own} has a scale alone", what
+    if own in FILTERS and {*several} & SAMPLING:
+        return f"that tokens are drawn, and {own} gives what they are drawn from", what
+    if own.endswith("norm") and "quant" in words:
+        return f"that codes are made beside {own}, which has none", all_
+    if own.endswith(("norm", "softmax")):
+        options = " ".join(f"{name} {option.text}" for m in operator.kin for name, option in m.options.items())
+        beside = next((word for word in several if word in ACTIVATIONS and word not in options), "")
+        if beside:
+            return f"{beside} beside {own}, which has none", all_
+    return "", ""
 
 
 def _check_places(adapter: Adapter, operator: Mechanism, like: str) -> None:
@@ -103,7 +106,7 @@ def _check_places(adapter: Adapter, operator: Mechanism, like: str) -> None:
     if otherwise := misplaced(adapter.function, operator, like):
         name, place, says = otherwise
         text = f"the parameter {name!r} is at the place of {place}, and {says}; {in_a_line(operator, name)}"
-        raise TargetError(f"{adapter.place}: {adapter.name}: {text}" if adapter.place else f"{adapter.name}: {text}")
+        raise TargetError(f"{label_of(adapter.name, adapter.place)}: {text}")
 
 
 def as_made(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:

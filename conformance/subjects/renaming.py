@@ -158,20 +158,19 @@ def misplaced(function: Callable[..., Any], mechanism: Mechanism, like: str = ""
     """
     own = _matched(function, mechanism, None, by_place=False)[0]
     says = {*mechanism.required, *mechanism.takes, *mechanism.outputs[1:], *mechanism.sizes}
-    passed = stated(like).parameters if like else {}
-    some = [(p, passed.get(p.name, "")) for p in _parameters(function)]
-    for p, place in some if like else zip(_parameters(function), mechanism.required, strict=False):
+    plain = _parameters(function)
+    places = stated(like).parameters if like else dict(zip((p.name for p in plain), mechanism.required, strict=False))
+    for p in (p for p in plain if places.get(p.name) in mechanism.required):
+        place = places[p.name]
         means = own.get(p.name, place).removeprefix("{out: ").removesuffix("}")
-        if place not in mechanism.required:
-            continue
         if means in says and means != place and not (means in mechanism.sizes and len(p.name) == 1):
             return p.name, place, f"its name says {means}"
-        if other := _no_array(p, mechanism.dtypes.get(place, "number"), p.name in own):
+        if other := _denial(p, mechanism.dtypes.get(place, "number"), p.name in own):
             return p.name, place, other
     return None
 
 
-def _no_array(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
+def _denial(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
     """Which annotation, or name unless it is `known`, says that a parameter is no array of a dtype; nothing without."""
     name, annotation = parameter.name, parameter.annotation
     if not known and FLAG.match(name):

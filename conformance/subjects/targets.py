@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnspec.adapters import Adapter
 
-from ..errors import TargetError, UsageError, did_you_mean
+from ..errors import TargetError, UsageError, did_you_mean, label_of
 from ..execution import addresses, interpreters, sources
 from ..execution.addresses import EXEC, words_of
 from ..execution.calling import Caller, Interface
@@ -207,7 +207,7 @@ def subject(
         adapter = replace(adapter, operator=signature_named(adapter.like).operator)
     if is_stated(adapter.like):
         adapter = replace(adapter, like=_whole(adapter.like, adapter.function, known))
-    label = f"{adapter.place}: {adapter.name}" if adapter.place else adapter.name
+    label = label_of(adapter.name, adapter.place)
     if adapter.operator not in known.stating:
         hint = did_you_mean(adapter.operator, known.stating)
         if adapter.operator in known:

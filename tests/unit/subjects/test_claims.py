@@ -285,6 +285,12 @@ def test_of_two_sizes_that_are_to_equal_each_other_the_first_follows():
     )
 
 
+def test_what_is_declared_takes_inputs_by_their_places_whatever_its_names_say():
+    def ssd(x, a, b, c, block_len): ...
+
+    assert claims(ssd, "state_space").declared, "who declares it says so"
+
+
 def test_what_has_a_number_or_a_flag_by_default_is_no_input_of_a_plain_function():
     def attend(scores, gate=None, first=True): ...
 
