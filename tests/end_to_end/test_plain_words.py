@@ -304,7 +304,17 @@ def topk_softmax_map_unscaled(logits, topk, use_pre_softmax=False, scaling_facto
     return topk_softmax_map(logits, topk, use_pre_softmax)
 
 
+def one_hot_cross_entropy(logits, one_hot):
+    """A row of targets for each token."""
+    return -(logits.log_softmax(-1) * one_hot).sum(-1).mean()
+
+
+def one_hot_cross_entropy_of_all(logits, one_hot):
+    return -(logits.log_softmax(-1) * one_hot).mean()
+
+
 RIGHT = {
+    one_hot_cross_entropy: "cross_entropy",
     dequantize_nvfp4: "dequantize_blocks",
     dequant: "dequantize",
     fp8_block_quant: "quantize_blocks",
@@ -340,6 +350,7 @@ WRONG = (
     min_p_logits_of_the_chance_itself, min_p_mask_of_the_first_share, label_smoothing_loss_of_others,
     label_smoothing_loss_of_sums, label_smoothing_loss_on_top, dequantize_mxfp4_from_high_bits,
     dequantize_nvfp4_of_the_root, dequant_off_by_one, quantize_fp8_of_the_first_row, topk_softmax_map_unscaled,
+    one_hot_cross_entropy_of_all,
 )  # fmt: skip
 
 
