@@ -29,7 +29,7 @@ from ..frameworks.framework import Framework, NotDifferentiableError
 from ..frameworks.known import framework_named
 from ..numerics.formats import KINDS, NUMBER, dtype_under
 from .backward import Backward, differentiated
-from .faults import SAID, Fault, file_of, is_deliberate, lacks_device, raised
+from .faults import SAID, Fault, file_of, is_deliberate, lacks_something, raised
 from .filling import Filled, planned
 from .inputs import Inputs, Made
 from .mapping import MappingError
@@ -234,7 +234,7 @@ class DirectCaller:
         except (Exception, SystemExit) as error:
             if isinstance(error, MappingError) and isinstance(self.function, Filled) and self.function.fitted:
                 return Fault("unsupported", told(error))
-            if lacks_device(error) or (self.interface.refusing and is_deliberate(error, self.file)):
+            if lacks_something(error) or (self.interface.refusing and is_deliberate(error, self.file)):
                 return Fault("unsupported", raised(error, traced=False).says)
             return raised(error)
         finally:

@@ -56,10 +56,17 @@ def is_deliberate(error: BaseException, file: str) -> bool:
     return raising and (code.co_filename == file or BELOW.isdisjoint(code.co_filename.split(os.sep)))
 
 
-def lacks_device(error: BaseException) -> bool:
-    """Whether a framework says that there is no device or group of processes that a function asks for by itself."""
+def lacks_something(error: BaseException) -> bool:
+    """Whether something is not there that a function asks for by itself.
+
+    That is a device, a group of processes, a module, or an operator that a library of kernels would register.
+    """
     if isinstance(error, ValueError):
         return WITHOUT_GROUP in str(error)
+    if isinstance(error, AttributeError):
+        return str(error).startswith(NAMESPACE)
+    if isinstance(error, ImportError):
+        return True
     return isinstance(error, AssertionError | RuntimeError) and any(text in str(error) for text in WITHOUT_DEVICE)
 
 
@@ -80,6 +87,8 @@ WITHOUT_DEVICE = (
 """What frameworks say of a device that is not there."""
 WITHOUT_GROUP = "Default process group has not been initialized"
 """What torch says where other processes are asked for, and there is one."""
+NAMESPACE = "'_OpNamespace'"
+"""How torch begins to say that no operator of a name is registered."""
 BELOW = frozenset({*FRAMEWORKS, "jaxlib", "triton"})
 """Packages whose own errors say that something went wrong."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import TargetError
+from ..errors import TargetError, label_of
+from ..execution.faults import Fault
 from ..mechanisms.parameters import readings
 from ..subjects.forms import in_a_line
 from ..subjects.renaming import placed
@@ -12,33 +13,58 @@ from .fits import giving
 from .settling import Declined
 from .trial import Faulted, Trial
 
+MAKING = ("returned a function as ", "returned a method as ", "returned a type as ", "returned a module as ")
+"""How it is said of a function that it makes something which computes, in place of computing it."""
+UNPACKING = ("ValueError: not enough values to unpack", "ValueError: too many values to unpack")
+"""How the errors of a function begin that takes its arguments for arrays of other axes, or for several."""
+
 
 def check_read(subject: AdapterSubject, device: str) -> None:
-    """Raise `TargetError` for a function that raises an error on each first case, where places alone say what it takes.
+    """Raise `TargetError` for a function that gives no result for a first case, which is not what it is called for.
 
-    Where the names of its parameters say so, it is wrong.
+    That is one of which places alone say what it takes, and that raises an error on each of them; one that makes
+    something which computes; and one that asks each of them for something else than it is given.
+    Any other that raises errors is wrong.
     """
     m, adapter = subject.mechanism, subject.adapter
-    by_place = placed(adapter.function, m) if adapter.guessed else {}
-    read = {name for one in readings(m) for several in one.parameters for name in several}
-    by_place = {name: own for name, own in by_place.items() if name not in read}
-    if not by_place:
+    if not adapter.guessed:
         return
-    dtype, says = subject.claims.dtypes[0], ""
+    found = _first_faults(subject, device)
+    if not found:
+        return
+    by_place, says = _by_place(subject), found[0].says
+    if by_place and all(fault.kind in REFUSING for fault in found):
+        taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
+        why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"
+        raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}; {in_a_line(m, next(iter(by_place)))}")
+    if all(fault.says.startswith(MAKING) for fault in found):
+        raise TargetError(f"{label_of(adapter.name, adapter.place)}: each first call {says}; name what that is called")
+    if all(fault.says.startswith(UNPACKING) for fault in found):
+        raise TargetError(
+            f"{label_of(adapter.name, adapter.place)}: each first call raises an error ({says}), as where another "
+            f"shape or number of arrays is meant; say what to pass with --like, or wrap the function"
+        )
+
+
+def _by_place(subject: AdapterSubject) -> dict[str, str]:
+    """The parameters that give inputs by their places alone, as no name and no reading says what they are."""
+    read = {name for one in readings(subject.mechanism) for several in one.parameters for name in several}
+    by_place = placed(subject.adapter.function, subject.mechanism)
+    return {name: own for name, own in by_place.items() if name not in read}
+
+
+def _first_faults(subject: AdapterSubject, device: str) -> list[Fault]:
+    """What comes of the first cases, but for those that are refused; nothing where one of them has a result."""
+    m, dtype, found = subject.mechanism, subject.claims.dtypes[0], list[Fault]()
     bench = Bench(subject, m, dtype, device, m.words)
     with subject.session():
         for sample in giving(subject, m, dtype, ()):
             trial = Trial(bench, sample)
             try:
                 trial.reply(trial.base)
-                return
+                return []
             except Declined:
                 continue
             except Faulted as error:
-                if error.fault.kind not in REFUSING:
-                    return
-                says = says or error.fault.says
-    if says:
-        taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
-        why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"
-        raise TargetError(f"{adapter.place or adapter.name}: {why}; {in_a_line(m, next(iter(by_place)))}")
+                found.append(error.fault)
+    return found

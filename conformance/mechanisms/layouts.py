@@ -1,7 +1,8 @@
 """The layouts of an operator: the order of axes, folded axes, and arrays that are packed into one.
 
 A layout is text by array: letters for axes, letters in parentheses for axes that are folded into one, and `_` for the
-axis along which several arrays lie that are passed as one. The first layout of an operator is the definition's own.
+axis along which several arrays lie that are passed as one, or for axes of one entry. The first layout of an operator is
+the definition's own.
 Everything here is a pure function on NumPy arrays. `arranged` and `restored` are each other's inverse on inputs and on
 outputs alike, so that whoever drives gradients arranges cotangents as outputs, and restores gradients as inputs.
 """
@@ -56,7 +57,8 @@ def pattern(text: str) -> Pattern:
         found.append(tuple((match[1] or match[2]).split(" ")))
         rest = rest[match.end() + 1 :]
     made = Pattern(tuple(found))
-    if len(set(made.letters)) < len(made.letters):
+    letters = [letter for letter in made.letters if letter != NEW]
+    if len({*letters}) < len(letters):
         raise ValueError(f"{text!r} has an axis twice")
     return made
 
@@ -174,11 +176,16 @@ class Layout:
             x = x if letter in kept else np.expand_dims(x, axis)
         return x, form
 
+    def _is_arranged(self, form: Pattern, axes: int, lengths: Mapping[str, int]) -> bool:
+        """Whether an array of unknown lengths is in this layout, as another one is of which all are known."""
+        known = (lengths.keys() >= {*pattern(self.own[name]).letters} for name in self.patterns)
+        return not form.folded and axes == len(form.axes) and any(known)
+
     def _gathered(self, name: str, x: NDArray[Any], lengths: Mapping[str, int]) -> NDArray[Any]:
-        """The inverse of `_spread` and folding; arrays of which no axis is known are as they were."""
+        """The inverse of `_spread` and folding; single numbers and arrays that nothing is known of are as they were."""
         form = self.patterns.get(name)
         own = pattern(self.own[name]).letters if form is not None else ()
-        if form is None or lengths.keys().isdisjoint(own):
+        if form is None or x.ndim == 0 or not (lengths.keys() & {*own} or self._is_arranged(form, x.ndim, lengths)):
             return x
         wide = _unfolded(name, x, form, {NEW: 1, **lengths})
         extra = tuple(axis for axis, letter in enumerate(form.letters) if letter not in own)
@@ -262,6 +269,20 @@ def conditions(layout: Layout, sizes: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def numbers_of_axes(layout: Layout, shapes: Mapping[str, tuple[str | None, ...]]) -> tuple[str, ...]:
+    """What has to hold of the axes of required inputs that have more in a layout than in the first, as expressions.
+
+    With others than these they are passed as they are, which are to be no fewer than the layout has; one that is a
+    single number in some calls may have any.
+    """
+    found, packed = list[str](), {part for parts in layout.stacks.values() for part in parts}
+    for name, form in layout.patterns.items():
+        own = len(pattern(layout.own[name]).axes)
+        if NEW in form.letters and name not in packed and len(shapes.get(name, ())) == own:
+            found.append(f"ndim({name}) == {own} or ndim({name}) >= {len(form.axes)}")
+    return tuple(found)
+
+
 def faults(layouts: Mapping[str, Mapping[str, str]], known: set[str]) -> Iterator[tuple[str, str, str]]:
     """What is wrong with the layouts of an operator that has these arrays: the layout, the array, and a sentence."""
     if not layouts:
@@ -275,11 +296,11 @@ def faults(layouts: Mapping[str, Mapping[str, str]], known: set[str]) -> Iterato
         for name, text in given.items():
             if is_stack(text):
                 parts = text.split(" + ")
-                lacking = [part for part in parts if NEW not in re.findall("[a-z_]", given.get(part, ""))]
+                lacking = [part for part in parts if re.findall("[a-z_]", given.get(part, "")).count(NEW) != 1]
                 if name in known:
                     yield layout, name, f"{name!r} is an array of the operator already"
                 elif lacking:
-                    yield layout, name, f"{lacking[0]!r} has no axis {NEW!r} along which it lies"
+                    yield layout, name, f"{lacking[0]!r} has not one axis {NEW!r} along which it lies"
             elif name not in known:
                 yield layout, name, f"no input or output is called {name!r}"
             elif name not in own:

@@ -23,6 +23,7 @@ from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from .aliases import meant, untested
 from .forms import Form, in_a_line
+from .passing import compiled
 from .renaming import TABLES
 
 
@@ -326,7 +327,8 @@ def single_sizes(conditions: Sequence[str]) -> list[str]:
 
 def narrowed(claims: Claims, form: Form) -> Claims:
     """Claims of a function whose layout was found, without the calls that it has no room for."""
-    return replace(claims, limits={**_single(form), **claims.limits})
+    axes = (compiled(form.mechanism, text) for text in form.axes)
+    return replace(claims, limits={**_single(form), **claims.limits}, requires=(*claims.requires, *axes))
 
 
 def _equal(adapter: Adapter, form: Form | None, sizes: Collection[str]) -> dict[str, str]:

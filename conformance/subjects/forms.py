@@ -33,6 +33,7 @@ from ..mechanisms.layouts import (
     axes_in_words,
     conditions,
     layout_of,
+    numbers_of_axes,
     pattern,
     sizes_of_letters,
 )
@@ -103,7 +104,12 @@ class Form:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What has to hold of every call."""
-        return (*self.room, *(self.taken.signature.requires if self.taken else ()))
+        return (*self.room, *self.axes, *(self.taken.signature.requires if self.taken else ()))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What has to hold of the axes of inputs that have more in the layout than in the definition."""
+        return numbers_of_axes(self.layout, self.mechanism.shapes)
 
     @property
     def room(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,30 +13,14 @@ from ..mechanisms.layouts import stacks_of
 from ..mechanisms.library import Library
 from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import called, called_so, described, namesakes, readings
+from ..mechanisms.parameters import called_so, described, namesakes, readings
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .forms import in_a_line, layout_parts
+from .function_names import ACTIVATIONS, check_name, said_by, words_of
 from .hints import hints, source_of, without_doubt
 from .readings import begun, is_spelt, line_of
 from .renaming import is_told, misplaced, own_names, stack_called
 from .renaming import like as alike
-
-WHOLE_CODES = ("quantize", "dequantize")
-"""Operators whose codes are whole numbers, one in each entry."""
-OTHER_CODES = frozenset(
-    {"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "fp6", "mxfp8", "e2m1", "awq", "gptq", "fake", "pseudo", "qdq"}
-)
-"""Words in the names of quantizations with codes of another kind, or with none."""
-FILTERS = ("filter_rows", "renormalised_filter", "top_k_filter", "top_p_filter", "min_p_filter")
-"""Operators that keep some of the tokens that may be drawn."""
-SAMPLING = frozenset({"sampling", "sample", "samples", "sampled"})
-"""Words in the names of functions that draw tokens."""
-BLOCK_CODES = frozenset({"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "e2m1", "mxfp8"})
-"""Those of them that have fewer bits, or a scale of eight bits for a block."""
-SHIFTED = frozenset({"asymmetric", "asym", "affine"})
-"""Words in the names of quantizations that have a zero point beside the scale."""
-ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
-"""Functions of activation that a fused kernel may apply to what an operator gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +40,7 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
     one = signature_named(like) if like else _interface(adapter, asked.operator, known)
     named = asked.operator or (one.operator if one else _operator_of(adapter, known))
     if not (asked.operator or like or (one and one.is_called(adapter.name))):
-        _check_name(adapter.name, known[named], _needed(adapter))
+        check_name(adapter.name, known[named], _needed(adapter))
     like, plain = one.name if one else "", named in known.stating and _by_name(adapter)
     guessed = plain and not (asked.like or adapter.like)
     if plain and not like:
@@ -66,39 +49,6 @@ def completed(adapter: Adapter, asked: Asked, known: Library | None) -> Adapter:
         _check_places(adapter, known[named], like)
     given = {"framework": asked.framework, "perhaps": ()} if asked.framework else {}
     return replace(adapter, operator=named, like=like, guessed=guessed, **given)
-
-
-def _check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None:
-    """Raise `UsageError` where a name says more than an operator, or another one than that."""
-    says, meant = _denied(_words(name), operator, needed)
-    if says:
-        raise UsageError(f"the name {name!r} says {says}; add --operator {operator.operator} if {meant}")
-
-
-def _denied(words: str, operator: Mechanism, needed: Collection[str]) -> tuple[str, str]:
-    """What the words of a name say that an operator is not, and what would be meant all the same; nothing without."""
-    own, several = operator.operator, words.split("_")
-    what, all_ = "that is what it computes", "that is all that it computes"
-    step = next((each for each in STEPS if f"_{each}_" in words), "")
-    if step and own == "rotary" and len(needed) == 1:
-        return f"{step}, a step of rotary", "it is all of it"
-    strange = next((word for word in several if word in OTHER_CODES), "")
-    if strange and own in WHOLE_CODES:
-        return f"{strange}, and {own} has whole numbers as codes", what
-    if strange in BLOCK_CODES and own == "quantize_blocks":
-        return f"{strange}, and {own} has codes of eight bits", what
-    if own == "quantize_blocks" and {*several} & SHIFTED:
-        return f"that numbers are shifted, and {own} has a scale alone", what
-    if own in FILTERS and {*several} & SAMPLING:
-        return f"that tokens are drawn, and {own} gives what they are drawn from", what
-    if own.endswith("norm") and "quant" in words:
-        return f"that codes are made beside {own}, which has none", all_
-    if own.endswith(("norm", "softmax")):
-        options = " ".join(f"{name} {option.text}" for m in operator.kin for name, option in m.options.items())
-        beside = next((word for word in several if word in ACTIVATIONS and word not in options), "")
-        if beside:
-            return f"{beside} beside {own}, which has none", all_
-    return "", ""
 
 
 def _check_places(adapter: Adapter, operator: Mechanism, like: str) -> None:
@@ -148,7 +98,7 @@ def _by_its_file(adapter: Adapter, known: Library) -> str:
     told = "add --operator NAME ('attnspec list operators')"
     asking = any(alike(name, ["q"]) for name in source.parameters) if source is not None else False
     spoken = hints(source, says) if source is not None else ()
-    parts = {"softmax"} if asking else {"attention"} if _words(adapter.name).endswith(MASKS) else set[str]()
+    parts = {"softmax"} if asking else {"attention"} if words_of(adapter.name).endswith(MASKS) else set[str]()
     found = [each for each in spoken if each.operator not in parts][:HINTS]  # a step of attention, or what a step is of
     if found:
         told = " and ".join(f"{each.where} says {each.operator}" for each in found)
@@ -218,7 +168,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
 
     def whole(one: Signature) -> bool:
         activations = {name for name, text in one.fixed.items() if name in ACTIVATIONS and text == "true"}
-        said = activations <= {*_words(adapter.name).split("_")}  # as no parameter says them
+        said = activations <= {*words_of(adapter.name).split("_")}  # as no parameter says them
         return said and {*layout_parts(one, known[one.operator])} <= taken
 
     def beyond(one: Signature) -> set[str]:
@@ -269,7 +219,7 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     Where it says none, it is attention for a function that needs queries, keys and values, and options of that.
     """
     known = known or library()
-    words, operator = _words(name), said_by(name, known)
+    words, operator = words_of(name), said_by(name, known)
     if operator == "attention" and words.endswith(MASKS) and needed and not _needs_attention(known, needed):
         operator = ""  # it makes a part of what attention is passed
     if operator:
@@ -296,23 +246,6 @@ def _is_forward(needed: Sequence[str], operator: str, known: Library) -> bool:
     """Whether a function asks for the inputs of an operator alone, and so for no gradient of an output."""
     own = known[operator].required
     return [alike(each, own) or each for each in needed] == [*own]
-
-
-def said_by(text: str, known: Library) -> str:
-    """The operator that the words of a name or of a sentence say, the longest if they say several; or nothing."""
-    words = _words(text)
-    said = {operator: operator for operator in known.stating} | {
-        word: operator for word, operator in called().items() if operator in known.stating
-    }
-    found = [word for word in said if f"_{word}_" in words]
-    return said[max(found, key=len)] if found else ""
-
-
-def _words(text: str) -> str:
-    """The words of a text, each between underscores, as operators have them."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)  # RMSNormFunction
-    words = f"_{'_'.join(SYNONYMS.get(word, word) for word in re.split(r'[^a-z0-9]+', parted.lower()))}_"
-    return re.sub(r"(?<=_)(rms|layer|group)_normali[sz]ation(?=_)", r"\1_norm", words)
 
 
 def _has_no_weights(known: Library, needed: Sequence[str]) -> bool:
@@ -344,8 +277,6 @@ TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
 BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)
 """How names begin that say where items begin and end."""
-STEPS = ("rotate_half", "rotate_every_two", "rotate_interleave", "rotate_interleaved", "permute", "unpermute")
-"""What functions are called that give pairs of channels to rotary functions, or order their channels."""
 MASKS = ("_attention_mask_", "_attention_bias_")
 """How the names of functions end that make a mask or a bias."""
 ROWS = 2
@@ -354,16 +285,3 @@ HINTS = 2
 """Operators that are named of those that a file speaks of."""
 BACKWARD, FORWARD = {"bwd", "backward", "backwards", "vjp"}, {"fwd", "forward"}
 """What functions of gradients are called, and those of both passes."""
-SYNONYMS = {
-    "attn": "attention",
-    "sdpa": "attention",
-    "rope": "rotary",
-    "rmsnorm": "rms_norm",
-    "layernorm": "layer_norm",
-    "groupnorm": "group_norm",
-    "gdn": "gated_delta_rule",
-    "kda": "kimi_delta_attention",
-    "nsa": "native_sparse_attention",
-    "gla": "linear_attention",
-}
-"""What words in the names of functions mean."""

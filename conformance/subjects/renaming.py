@@ -189,10 +189,10 @@ def is_no_array(name: str) -> bool:
 
 
 def placed(function: Callable[..., Any], mechanism: Mechanism) -> dict[str, str]:
-    """The parameters that give inputs by their places alone, as no name says what they are, each with its input."""
+    """The parameters that give inputs by their places alone, as no name says that they do, each with its input."""
     by_name = _matched(function, mechanism, None, by_place=False)[0]
     own = _matched(function, mechanism, None)[0]
-    return {name: text for name, text in own.items() if name not in by_name and text in mechanism.required}
+    return {name: text for name, text in own.items() if by_name.get(name) != text and text in mechanism.required}
 
 
 def _matched(

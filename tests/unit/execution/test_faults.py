@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from attnspec.execution import faults
-from attnspec.execution.faults import TRACED, lacks_device, raised
+from attnspec.execution.faults import TRACED, lacks_something, raised
 
 
 def caught(function, *arguments):
@@ -95,7 +95,10 @@ def test_a_first_line_that_announces_others_is_told_with_the_last_of_them(text, 
         ),
         (ValueError("Torch not compiled with CUDA enabled"), False),
         (RuntimeError("shape '[1, 2]' is invalid for input of size 3"), False),
+        (ModuleNotFoundError("No module named 'kernels'"), True),
+        (AttributeError("'_OpNamespace' '_C' object has no attribute 'rms_norm'"), True),
+        (AttributeError("'Tensor' object has no attribute 'swapdims_'"), False),
     ],
 )
-def test_what_frameworks_say_where_there_is_no_device_or_group_is_known(error, lacks):
-    assert lacks is lacks_device(error)
+def test_what_is_said_where_there_is_no_device_group_module_or_operator_is_known(error, lacks):
+    assert lacks is lacks_something(error)

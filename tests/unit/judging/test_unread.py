@@ -24,6 +24,22 @@ def softmax(rows):
     return {}[rows.shape]
 
 
+def rope_update(rotary):
+    return rotary
+
+
+def layer_norm(x, weight, bias):
+    _, _, _, dim = x.shape
+    return torch.nn.functional.layer_norm(x, (dim,), weight, bias)
+
+
+def rms_norm(x, weight):
+    """Which has results for all but one of the first cases."""
+    if x.shape[0] == 1:
+        _, _ = x
+    return x / x.square().mean(-1, keepdim=True).sqrt() * weight
+
+
 def checked(function):
     return attnspec.check(function, dtypes="float32", profile="smoke", isolate=False, explain_time=0, exitfirst=True)
 
@@ -41,3 +57,21 @@ def test_what_raises_errors_alone_and_says_by_no_name_what_it_takes_is_not_read(
 def test_what_has_results_or_says_by_names_what_it_takes_is_wrong(function):
     """And so is what takes one array, which cannot be confused with another."""
     assert {function.__name__: "violated"} == checked(function).verdicts
+
+
+def test_what_makes_something_in_place_of_computing_it_is_not_read():
+    with pytest.raises(
+        TargetError, match=r"each first call returned a function as 'out', .*; name what that is called"
+    ):
+        checked(rope_update)
+
+
+def test_what_takes_arrays_of_another_number_of_axes_is_not_read():
+    with pytest.raises(TargetError) as caught:
+        checked(layer_norm)
+    assert "each first call raises an error (ValueError: not enough values to unpack" in str(caught.value)
+    assert "say what to pass with --like, or wrap the function" in str(caught.value)
+
+
+def test_what_fails_to_unpack_some_arrays_is_wrong():
+    assert {"rms_norm": "violated"} == checked(rms_norm).verdicts

@@ -9,6 +9,7 @@ from attnspec.mechanisms.layouts import (
     conditions,
     faults,
     layout_of,
+    numbers_of_axes,
     pattern,
     sizes_of_letters,
 )
@@ -140,9 +141,31 @@ def test_a_text_without_a_meaning_is_no_pattern(text):
         ({"x": "b s"}, "no input or output is called 'x'"),
         ({"q": "b z"}, "'q' has no axis 'z'; it has 'b s'"),
         ({"k": "b s"}, "the first layout says nothing of 'k'"),
-        ({"q": "b _ s", "qk": "q + k"}, "'k' has no axis '_' along which it lies"),
+        ({"q": "b _ s", "qk": "q + k"}, "'k' has not one axis '_' along which it lies"),
         ({"k": "q + q"}, "'k' is an array of the operator already"),
     ],
 )
 def test_a_layout_that_contradicts_the_first_is_a_fault(given, says):
     assert says in [told for _, _, told in faults({"own": {"q": "b s"}, "other": given}, {"q", "k"})]
+
+
+def test_axes_of_one_entry_are_added_and_taken_away():
+    rows = layout_of({"rn": {"x": "r n", "p": "r n"}, "bhrn": {"x": "_ _ r n", "p": "_ _ r n"}}, "bhrn")
+    x = np.arange(6.0).reshape(2, 3)
+    given = rows.arranged({"x": x})["x"]
+    assert (1, 1, 2, 3) == given.shape
+    assert np.array_equal(x, rows.restored({"p": given}, rows.lengths({"x": x}))["p"])
+
+
+def test_a_scale_of_unknown_axes_is_restored_where_the_rows_were_arranged():
+    rows = layout_of({"rn": {"x": "r n", "scale": "a b"}, "brn": {"x": "_ r n", "scale": "_ a b"}}, "brn")
+    x, scale = np.ones((2, 3)), np.ones((1, 2, 1))
+    assert (2, 1) == rows.restored({"scale": scale}, rows.lengths({"x": x}))["scale"].shape
+    assert (1, 2, 1) == rows.restored({"scale": scale}, rows.lengths({"x": x[None]}))["scale"].shape
+
+
+def test_inputs_have_the_axes_of_the_definition_or_all_of_the_layout():
+    rows = layout_of({"rn": {"x": "r n", "p": "r n"}, "bhrn": {"x": "_ _ r n", "p": "_ _ r n"}}, "bhrn")
+    assert ("ndim(x) == 2 or ndim(x) >= 4",) == numbers_of_axes(rows, {"x": ("rows", "n")})
+    assert () == numbers_of_axes(rows, {"x": ()})
+    assert () == numbers_of_axes(layout_of(ATTENTION.layouts, "qkv"), ATTENTION.shapes)

@@ -4,7 +4,7 @@ import pytest
 
 from attnspec.adapters import Adapter
 from attnspec.mechanisms.loader import library
-from attnspec.subjects.guesses import said_by
+from attnspec.subjects.function_names import said_by
 from attnspec.subjects.hints import hints, source_of, without_doubt
 
 

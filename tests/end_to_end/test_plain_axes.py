@@ -1,0 +1,93 @@
+"""Functions of rows that take arrays of three or four axes and no others, as the layers of models pass them."""
+
+import torch
+import torch.nn.functional as F
+
+from .test_plain_functions import conforming, refuted
+
+
+def softmax(scores):
+    _batch, _heads, _length, _keys = scores.shape
+    return torch.softmax(scores, -1)
+
+
+def rms_norm(x, weight, eps=1e-6):
+    """Norm of queries, a head at a time."""
+    _batch, _length, _heads, _dim = x.shape
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+
+
+def cross_entropy(logits, targets):
+    _batch, _length, vocab = logits.shape
+    return F.cross_entropy(logits.reshape(-1, vocab), targets.reshape(-1))
+
+
+def cross_entropy_of_each(logits, targets):
+    batch, length, vocab = logits.shape
+    return F.cross_entropy(logits.reshape(-1, vocab), targets.reshape(-1), reduction="none").view(batch, length)
+
+
+def cross_entropy_of_each_in_a_row(logits, targets):
+    return cross_entropy_of_each(logits, targets).reshape(-1)
+
+
+def quantize(x):
+    _batch, _length, _dim = x.shape
+    scale = (x.abs().amax(-1, keepdim=True) / 127).clamp(min=1e-12)
+    return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
+
+
+def silu_and_mul(x):
+    _batch, _length, dim = x.shape
+    return F.silu(x[..., : dim // 2]) * x[..., dim // 2 :]
+
+
+def mlp_swiglu(x, w_gate, w_up, w_down):
+    _batch, _length, _dim = x.shape
+    return (F.silu(x @ w_gate) * (x @ w_up)) @ w_down
+
+
+def softmax_of_queries(scores):
+    _batch, _heads, _length, _keys = scores.shape
+    return torch.softmax(scores, -2)
+
+
+def layer_norm_of_another_epsilon(x, weight, bias, eps=1e-5):
+    _batch, _length, _heads, dim = x.shape
+    return F.layer_norm(x, (dim,), weight, bias, 10 * eps)
+
+
+def cross_entropy_of_all(logits, targets):
+    return cross_entropy_of_each(logits, targets).mean()
+
+
+def quantize_by_128(x):
+    _batch, _length, _dim = x.shape
+    scale = (x.abs().amax(-1, keepdim=True) / 128).clamp(min=1e-12)
+    return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
+
+
+def mul_and_silu(x):
+    _batch, _length, dim = x.shape
+    return F.silu(x[..., : dim // 2]) * x[..., : dim // 2]
+
+
+LAYOUTS = {
+    softmax: "bhrn",
+    rms_norm: "bhrn",
+    cross_entropy: "bnv",
+    cross_entropy_of_each: "bnv",
+    cross_entropy_of_each_in_a_row: "bnv_to_n",
+    quantize: "brn",
+    silu_and_mul: "brw",
+    mlp_swiglu: "brd",
+}
+WRONG = [softmax_of_queries, layer_norm_of_another_epsilon, cross_entropy_of_all, quantize_by_128, mul_and_silu]
+
+
+def in_its_layout(function, report):
+    assert f'declare layout = "{LAYOUTS[function]}"' in str(report).splitlines()[0]
+
+
+test_a_right_function_conforms = conforming(LAYOUTS, in_its_layout)
+test_a_wrong_function_does_not = refuted(WRONG)
