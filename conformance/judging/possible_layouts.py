@@ -8,8 +8,8 @@ from typing import Any
 from ..cases.samples import Sample
 from ..mechanisms.layouts import NEW, Layout, conditions, layout_of, pattern, sizes_of_letters
 from ..mechanisms.mechanism import Mechanism
-from ..subjects.claims import single_sizes
 from ..subjects.forms import Form
+from ..subjects.ties import single_sizes
 
 
 def candidates(operator: Mechanism, form: Form | None = None) -> list[str]:

@@ -12,6 +12,7 @@ from ..cases.profiles import PROFILES
 from ..errors import TargetError
 from ..mechanisms.signatures import ENOUGH, signature_named
 from ..mechanisms.stated import is_stated
+from ..subjects.places import called_as_inputs
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
 from .fits import fits_of, giving, share_of_right
@@ -124,7 +125,8 @@ def _one_of(
     first = [way for way in taken if _overlap(way, alike[0])]
     if not first and alike[0].in_place and not _changes(subject, device):
         return None  # what it is passed is the same after the call
-    unread = alike[0].parameters and not first and not {*alike[0].parameters} & {*subject.claims.names}
+    known = {*subject.claims.names, *called_as_inputs(subject.adapter.function, subject.mechanism)}
+    unread = alike[0].parameters and not first and not {*alike[0].parameters} & known
     own = [] if unread else [first]
     further = [[way] for way in alike if way not in first]
     if any(way.reading.last_resort for way in alike) and _answers(subject, device):

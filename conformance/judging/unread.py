@@ -5,16 +5,18 @@ from __future__ import annotations
 from ..errors import TargetError, label_of
 from ..execution.faults import Fault
 from ..mechanisms.parameters import readings
-from ..subjects.forms import in_a_line
-from ..subjects.renaming import placed
+from ..subjects.places import placed
 from ..subjects.subject import REFUSING, AdapterSubject
+from ..subjects.taken import in_a_line
 from .bench import Bench
 from .fits import giving
 from .settling import Declined
 from .trial import Faulted, Trial
 
-MAKING = ("returned a function as ", "returned a method as ", "returned a type as ", "returned a module as ")
-"""How it is said of a function that it makes something which computes, in place of computing it."""
+OTHERWISE = tuple(
+    f"returned {what}" for what in ("a function", "a method", "a type", "a module", "a str", "None, and no ")
+)
+"""How it is said of a function that it returns what no function returns that computes something."""
 UNPACKING = ("ValueError: not enough values to unpack", "ValueError: too many values to unpack")
 """How the errors of a function begin that takes its arguments for arrays of other axes, or for several."""
 
@@ -37,8 +39,8 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
         why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}; {in_a_line(m, next(iter(by_place)))}")
-    if all(fault.says.startswith(MAKING) for fault in found):
-        raise TargetError(f"{label_of(adapter.name, adapter.place)}: each first call {says}; name what that is called")
+    if all(fault.says.startswith(OTHERWISE) for fault in found):
+        raise TargetError(f"{label_of(adapter.name, adapter.place)}: each first call {says}; name what computes it")
     if all(fault.says.startswith(UNPACKING) for fault in found):
         raise TargetError(
             f"{label_of(adapter.name, adapter.place)}: each first call raises an error ({says}), as where another "

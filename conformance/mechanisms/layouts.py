@@ -272,14 +272,13 @@ def conditions(layout: Layout, sizes: Mapping[str, str]) -> tuple[str, ...]:
 def numbers_of_axes(layout: Layout, shapes: Mapping[str, tuple[str | None, ...]]) -> tuple[str, ...]:
     """What has to hold of the axes of required inputs that have more in a layout than in the first, as expressions.
 
-    With others than these they are passed as they are, which are to be no fewer than the layout has; one that is a
-    single number in some calls may have any.
+    They are to have as many as in the first layout; one that is a single number in some calls may have any.
     """
     found, packed = list[str](), {part for parts in layout.stacks.values() for part in parts}
     for name, form in layout.patterns.items():
         own = len(pattern(layout.own[name]).axes)
         if NEW in form.letters and name not in packed and len(shapes.get(name, ())) == own:
-            found.append(f"ndim({name}) == {own} or ndim({name}) >= {len(form.axes)}")
+            found.append(f"ndim({name}) == {own}")
     return tuple(found)
 
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from ..errors import TargetError
 from ..mechanisms.library import Library
 from ..mechanisms.signatures import Signature, beside
-from .forms import Taken
 from .subject import AdapterSubject
+from .taken import Taken
 
 
 class BesideSubject(AdapterSubject):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,9 +21,11 @@ from ..mechanisms.mechanism import Mechanism
 from ..numerics.formats import FORMATS, unknown_dtype
 from ..numerics.grades import STANDARD, Grade, grade_named
 from .aliases import meant, untested
-from .forms import Form, in_a_line
+from .forms import Form
 from .passing import compiled
 from .renaming import TABLES
+from .taken import in_a_line
+from .ties import equal, filled, single, tied, ties
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         names=frozenset(p.name for p in further if p.name in optional),
         dtypes=adapter.dtypes,
         conventions=adapter.conventions,
-        limits={**_single(form), **{name: _several(values) for name, values in limits.items()}},
+        limits={**single(form), **{name: _several(values) for name, values in limits.items()}},
         fixed={n: _word(n, x, kin, label) for n, x in fixed.items() if n not in sizes and n not in own},
         requires=_conditions(adapter, mechanism, label, form),
         grades=_grades(adapter, label),
@@ -168,8 +169,8 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         untested=tuple(untested(name, optional) for name in beside),
         sizes=frozenset(told),
         allocated=written,
-        ties=tied(_ties(mechanism, form), {} if declared else _equal(adapter, form, sizes)),
-        filled={} if declared else _filled(form, mechanism),
+        ties=tied(ties(mechanism, form), {} if declared else equal(adapter, form, sizes)),
+        filled={} if declared else filled(form, mechanism),
     )
 
 
@@ -314,59 +315,10 @@ def _alike(adapter: Adapter, mechanism: Mechanism, label: str) -> list[str]:
     return found
 
 
-def _single(form: Form | None) -> dict[str, tuple[int, ...]]:
-    """The sizes that are one wherever a layout has room for a call."""
-    return dict.fromkeys(single_sizes(form.room if form else ()), (1,))
-
-
-def single_sizes(conditions: Sequence[str]) -> list[str]:
-    """The sizes that are one by what has to hold of a layout."""
-    found = (condition.partition(" == ") for condition in conditions)
-    return [name for name, _, other in found if other == "1"]
-
-
 def narrowed(claims: Claims, form: Form) -> Claims:
     """Claims of a function whose layout was found, without the calls that it has no room for."""
     axes = (compiled(form.mechanism, text) for text in form.axes)
-    return replace(claims, limits={**_single(form), **claims.limits}, requires=(*claims.requires, *axes))
-
-
-def _equal(adapter: Adapter, form: Form | None, sizes: Collection[str]) -> dict[str, str]:
-    """The sizes and inputs that are to equal others, by conditions that say no more than that."""
-    requires = (adapter.requires,) if isinstance(adapter.requires, str) else adapter.requires
-    requires = (*requires, *(form.taken.signature.requires if form and form.taken else ()))
-    found = [said for text in requires if (said := re.fullmatch(r"(\w+) == (\w+)", text))]
-    alike = [said for text in requires if (said := re.fullmatch(r"identical\((\w+), (\w+)\)", text))]
-    equal = {said[1]: said[2] for said in found if {said[1], said[2]} <= {*sizes}}
-    return equal | {said[2]: said[1] for said in alike}
-
-
-def _filled(form: Form | None, mechanism: Mechanism) -> dict[str, float]:
-    """The inputs of which an interface says that all entries are one number."""
-    found = [re.fullmatch(r"all\((\w+) == (\d+)\)", text) for text in (form.conditions if form else ())]
-    return {said[1]: float(said[2]) for said in found if said and said[1] in mechanism.required}
-
-
-def tied(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """Sizes that equal another one by the one or the other; of two that are to equal each other, the first follows."""
-    found = dict(one)
-    for name, size in other.items():
-        last = size
-        while last in found and last != name:
-            last = found[last]
-        if name not in found and last != name:
-            found[name] = size
-    return found
-
-
-def _ties(mechanism: Mechanism, form: Form | None) -> dict[str, str]:
-    """The sizes that equal another one so that arrays fit into one: that which follows from the other, or the later."""
-    found = {}
-    for first, _, other in (condition.partition(" == ") for condition in (form.room if form else ())):
-        if other != "1":
-            follows = other in mechanism.sizes[first].uses
-            found |= {first: other} if follows else {other: first}
-    return found
+    return replace(claims, limits={**single(form), **claims.limits}, requires=(*claims.requires, *axes))
 
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:

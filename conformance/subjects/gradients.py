@@ -24,8 +24,9 @@ from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import scope_of
 from .claims import Claims, claims_of, is_own
-from .forms import Form, as_operator
+from .forms import Form
 from .subject import AdapterSubject, Subject
+from .taken import as_operator
 
 BY_FRAMEWORK = ("torch", "jax", "mlx")
 """Frameworks that differentiate functions."""

@@ -15,12 +15,13 @@ from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import called_so, described, namesakes, readings
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
-from .forms import in_a_line, layout_parts
 from .function_names import ACTIVATIONS, check_name, said_by, words_of
 from .hints import hints, source_of, without_doubt
+from .places import misplaced
 from .readings import begun, is_spelt, line_of
-from .renaming import is_told, misplaced, own_names, stack_called
+from .renaming import is_told, own_names, stack_called
 from .renaming import like as alike
+from .taken import in_a_line, layout_parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import Reading, readings
 from ..mechanisms.stated import Line, expressions_in, kind_and_texts, stated
 from .passing import compiled
+from .places import called_as_inputs
 from .renaming import given_by, lacks, spells, stated_for
 
 LACKING = "lacking"
@@ -161,7 +162,8 @@ def begun(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
 def unsaid(adapter: Adapter, mechanism: Mechanism, like: str) -> set[str]:
     """The parameters without a default that are passed nothing by a line, or by no line."""
     parameters = inspect.signature(adapter.function).parameters.values()
-    passed = {*stated(like).parameters} if like else {*mechanism.required, *mechanism.takes}
+    own = {*mechanism.required, *mechanism.takes}
+    passed = {*stated(like).parameters} if like else own | called_as_inputs(adapter.function, mechanism)
     return {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD} - passed
 
 

@@ -16,7 +16,7 @@ from ..mechanisms.layouts import stacks_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import words
 from ..mechanisms.signatures import Signature
-from ..mechanisms.stated import Line, expressions_in, stated
+from ..mechanisms.stated import Line, expressions_in
 from .sizes import SIZES, size_named
 
 ALIKE = (
@@ -98,8 +98,8 @@ def stated_for(function: Callable[..., Any], mechanism: Mechanism, given: Line |
 
     `given` says what some of its parameters are passed.
     """
-    names, wanting = [p.name for p in _parameters(function)], _wanting(function) | numbered(function).keys()
-    own, requires = _matched(function, mechanism, given)
+    names, wanting = [p.name for p in parameters_of(function)], _wanting(function) | numbered(function).keys()
+    own, requires = matched(function, mechanism, given)
     for name, (size, text) in NEEDED.items():
         parameter = next((each for each, option in own.items() if option == name and each in wanting), "")
         lacked = name in mechanism.optional or mechanism.defaults.get(name, "") is None
@@ -121,19 +121,19 @@ def numbered(function: Callable[..., Any]) -> dict[str, float]:
 
     They are passed a scale in every call.
     """
-    plain = (p for p in _parameters(function) if type(p.default) in (int, float) and p.default)
+    plain = (p for p in parameters_of(function) if type(p.default) in (int, float) and p.default)
     return {p.name: p.default for p in plain if like(p.name, ["scale"])}
 
 
 def given_by(function: Callable[..., Any], mechanism: Mechanism, read: Mapping[str, str]) -> set[str]:
     """The inputs and options that parameters give, of which some are read otherwise."""
-    own = _matched(function, mechanism, Line(mechanism.operator, read))[0]
+    own = matched(function, mechanism, Line(mechanism.operator, read))[0]
     return {word for text in own.values() for word in re.findall(r"[a-z_]\w*", text)}
 
 
 def spells(function: Callable[..., Any], mechanism: Mechanism, given: Line) -> bool:
     """Whether parameters have the names of all inputs of an operator, and a function asks for nothing else."""
-    own, requires = _matched(function, mechanism, given, by_place=False)
+    own, requires = matched(function, mechanism, given, by_place=False)
     return _wanting(function) <= own.keys() and not _left(own, requires, mechanism)
 
 
@@ -142,45 +142,12 @@ def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: C
 
     What is none by default at the place of an array of numbers may be that array.
     """
-    own, requires = _matched(function, mechanism, None, unplaced=read)
-    some = zip(mechanism.required, _parameters(function), strict=False)
+    own, requires = matched(function, mechanism, None, unplaced=read)
+    some = zip(mechanism.required, parameters_of(function), strict=False)
     placed = next((p for each, p in some if each == name and name not in mechanism.dtypes), None)
     perhaps = placed is not None and placed.default is None and placed.kind is not placed.KEYWORD_ONLY
     known = placed is not None and placed.name in {*own, *read, *TABLES}
     return name in _left(own, requires, mechanism) and not (perhaps and not known)
-
-
-def misplaced(function: Callable[..., Any], mechanism: Mechanism, like: str = "") -> tuple[str, str, str] | None:
-    """The first parameter that is no array of the input at its place, with that and what says so; None without one.
-
-    Its name may say another input, a size, an option, or an output behind the first one; what is called as that may be
-    any array. Of a function that is called by a line it is one of those that are passed an input.
-    """
-    own = _matched(function, mechanism, None, by_place=False)[0]
-    says = {*mechanism.required, *mechanism.takes, *mechanism.outputs[1:], *mechanism.sizes}
-    plain = _parameters(function)
-    places = stated(like).parameters if like else dict(zip((p.name for p in plain), mechanism.required, strict=False))
-    for p in (p for p in plain if places.get(p.name) in mechanism.required):
-        place = places[p.name]
-        means = own.get(p.name, place).removeprefix("{out: ").removesuffix("}")
-        if means in says and means != place and not (means in mechanism.sizes and len(p.name) == 1):
-            return p.name, place, f"its name says {means}"
-        if other := _denial(p, mechanism.dtypes.get(place, "number"), p.name in own):
-            return p.name, place, other
-    return None
-
-
-def _denial(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
-    """Which annotation, or name unless it is `known`, says that a parameter is no array of a dtype; nothing without."""
-    name, annotation = parameter.name, parameter.annotation
-    if not known and FLAG.match(name):
-        return "its name says a flag"
-    if not known and COUNT.match(name):
-        return "its name says a count"
-    if not known and INDICES.search(name) and dtype != "integer":
-        return "its name says indices"
-    annotated = getattr(annotation, "__name__", str(annotation)).rpartition(".")[2]
-    return f"its annotation says {annotated}" if annotated in PLAIN else ""
 
 
 def is_no_array(name: str) -> bool:
@@ -188,14 +155,7 @@ def is_no_array(name: str) -> bool:
     return name in TABLES or FLAG.match(name) is not None
 
 
-def placed(function: Callable[..., Any], mechanism: Mechanism) -> dict[str, str]:
-    """The parameters that give inputs by their places alone, as no name says that they do, each with its input."""
-    by_name = _matched(function, mechanism, None, by_place=False)[0]
-    own = _matched(function, mechanism, None)[0]
-    return {name: text for name, text in own.items() if by_name.get(name) != text and text in mechanism.required}
-
-
-def _matched(
+def matched(
     function: Callable[..., Any],
     mechanism: Mechanism,
     given: Line | None,
@@ -207,7 +167,7 @@ def _matched(
 
     No place says what is passed to those that are `unplaced`.
     """
-    plain = _parameters(function)
+    plain = parameters_of(function)
     names = [p.name for p in plain]
     own = dict(given.parameters if given else {})
     requires = dict.fromkeys(given.requires if given else ())
@@ -288,7 +248,7 @@ def _unpassed(own: Mapping[str, str], requires: Collection[str], mechanism: Mech
 
 
 def _wanting(function: Callable[..., Any]) -> set[str]:
-    return {p.name for p in _parameters(function) if p.default is p.empty}
+    return {p.name for p in parameters_of(function) if p.default is p.empty}
 
 
 def _told_sizes(
@@ -298,7 +258,7 @@ def _told_sizes(
     names, requires = [p.name for p in plain], dict[str, None]()
     for p in (p for p in plain if p.name not in own):
         others = [name for name in names if name != p.name]
-        size, condition = size_named(p.name, _sizes(mechanism), others, letters=letters and p.default is p.empty)
+        size, condition = size_named(p.name, sizes_in(mechanism), others, letters=letters and p.default is p.empty)
         if size:
             own[p.name] = COUNTED.get(size, size).format(mechanism.required[0] if mechanism.required else "")
             requires |= {condition: None} if condition else {}
@@ -318,12 +278,6 @@ DEVICE = "device"
 """What a parameter is called that says where the outputs are."""
 FLAG = re.compile(r"(is|has|use|return|enable|should|with)_\w+")
 """What a parameter is called that is true or false."""
-COUNT = re.compile(r"(num|max)_\w+")
-"""What a parameter is called that is a whole number."""
-INDICES = re.compile(r"(indices|_ids|_idx|_index)$")
-"""How the name of a parameter ends that has numbers of other entries."""
-PLAIN = frozenset({"int", "float", "bool", "str", "device", "dtype"})
-"""How a parameter is annotated that is no array."""
 OUTPUT = frozenset({"out", "output", "o", "result"})
 """What an array is called that the first output is written to."""
 
@@ -332,7 +286,7 @@ def is_told(name: str, mechanism: Mechanism, others: Collection[str]) -> bool:
     """Whether a parameter that a function asks for is told a size, or is room for an output."""
     others = [other for other in others if other != name]
     return name.lower() in OUTPUT | ASKED_DTYPES | {DEVICE} or bool(
-        size_named(name, _sizes(mechanism), others, letters=True)[0]
+        size_named(name, sizes_in(mechanism), others, letters=True)[0]
     )
 
 
@@ -350,7 +304,7 @@ def _is_narrow(default: object) -> bool:
     return str(getattr(default, "__name__", default)).rpartition(".")[2] in ("bfloat16", "float16")
 
 
-def _sizes(mechanism: Mechanism) -> frozenset[str]:
+def sizes_in(mechanism: Mechanism) -> frozenset[str]:
     """The sizes that the arrays of every call show, and those that are options."""
     shown = (size for name in mechanism.required for size in mechanism.shapes.get(name, ()) if size)
     return frozenset([*shown, *(name for name in mechanism.options if name in SIZES)])
@@ -390,6 +344,6 @@ def own_names(parameters: Sequence[inspect.Parameter], signature: Signature, arr
     return {p.name: found.get(p.name, p.name) for p in parameters}
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [p for p in inspect.signature(function).parameters.values() if p.kind not in kinds]

@@ -23,7 +23,8 @@ from ..mechanisms.signatures import signature_named
 from ..mechanisms.stated import is_stated
 from .aliases import untested
 from .claims import Claims, claims_of, compiles, is_own, narrowed
-from .forms import Form, as_operator, form_in, taking
+from .forms import Form, form_in
+from .taken import as_operator, taking
 
 
 class Subject(Protocol):

@@ -9,7 +9,7 @@ from attnspec.cases.profiles import PROFILES
 from attnspec.errors import Exit, TargetError, UsageError
 from attnspec.mechanisms.loader import library
 from attnspec.numerics.grades import BF16, FP16, FP32, FP64, TF32
-from attnspec.subjects.claims import Claims, claims_of, tied
+from attnspec.subjects.claims import Claims, claims_of
 from attnspec.subjects.subject import AdapterSubject
 from attnspec.subjects.targets import undecorated
 
@@ -277,12 +277,6 @@ def test_a_condition_may_be_about_what_a_further_mechanism_adds():
 
     (condition,) = claims(mine, requires="size(k_scale) == 1 and kv_dtype == int8").requires
     assert frozenset({"k_scale", "kv_dtype"}) == condition.uses
-
-
-def test_of_two_sizes_that_are_to_equal_each_other_the_first_follows():
-    assert {"value_dim": "head_dim", "k_len": "q_len"} == tied(
-        {"value_dim": "head_dim"}, {"head_dim": "value_dim", "k_len": "q_len"}
-    )
 
 
 def test_what_is_declared_takes_inputs_by_their_places_whatever_its_names_say():

@@ -13,7 +13,8 @@ from attnspec.errors import TargetError, UsageError
 from attnspec.execution.calling import Call, Reply
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.signatures import signatures
-from attnspec.subjects.forms import form_in, layout_parts
+from attnspec.subjects.forms import form_in
+from attnspec.subjects.taken import layout_parts
 from attnspec.subjects.targets import subject
 
 ATTENTION = library()["attention"]

@@ -1,13 +1,12 @@
 """A parameter whose name means the same as that of an option is passed it; one that may mean several things is not."""
 
 import pytest
-import torch
 
 import attnspec
 from attnspec.errors import TargetError
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.stated import Line, stated
-from attnspec.subjects.renaming import ALIKE, lacks, like, misplaced, placed, stated_for
+from attnspec.subjects.renaming import ALIKE, lacks, like, stated_for
 
 
 def of(function, operator="attention", given=None):
@@ -118,41 +117,6 @@ def test_a_parameter_in_the_place_of_an_array_that_is_there_by_its_name_is_not_t
 
     with pytest.raises(TargetError, match=r"the parameter 'tile_size' is none of state_space; say what to pass"):
         attnspec.check(mamba_chunk_scan, framework="torch")
-
-
-def test_inputs_that_are_known_by_their_places_alone_are_told():
-    attention = library()["attention"]
-    assert {"other": "k", "third": "v"} == placed(lambda query, other, third, sm_scale=None: None, attention)
-    assert {} == placed(lambda q, key, values: None, attention)
-
-
-def test_a_name_that_says_another_input_than_its_place_is_told():
-    attention = library()["attention"]
-    assert ("key", "q", "its name says k") == misplaced(lambda key, q, v: None, attention)
-    assert ("is_causal_at_all", "k", "its name says a flag") == misplaced(lambda q, is_causal_at_all: None, attention)
-    assert ("lse", "k", "its name says lse") == misplaced(lambda out, lse, sinks: None, attention)
-    assert ("causal", "v", "its name says causal") == misplaced(lambda q, k, causal: None, attention)
-    assert misplaced(lambda a, b, c: None, attention) is None
-    assert misplaced(lambda out, b, c: None, attention) is None
-
-
-def test_a_number_or_indices_at_the_place_of_an_array_are_told_by_name_or_annotation():
-    def tables(tokens: int, device: torch.device):
-        pass
-
-    def angles(x, start: "int"):
-        pass
-
-    routing, rotary = library()["moe_routing"], library()["rotary"]
-    assert ("tokens", "x", "its name says length") == misplaced(tables, rotary)
-    assert ("start", "positions", "its annotation says int") == misplaced(angles, rotary)
-    assert ("num_choices", "logits", "its name says a count") == misplaced(lambda num_choices, k: None, routing)
-    assert ("topk_indices", "logits", "its name says indices") == misplaced(lambda topk_indices, k: None, routing)
-    assert misplaced(lambda x, position_ids: None, rotary) is None
-    line = "moe_routing(topk_indices=logits, num_experts=experts)"
-    assert ("topk_indices", "logits", "its name says indices") == misplaced(
-        lambda topk_indices, num_experts: None, routing, line
-    )
 
 
 def test_a_dtype_that_is_asked_for_is_that_of_the_output():

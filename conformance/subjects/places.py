@@ -1,0 +1,79 @@
+"""What the places of parameters say of them, and which are no array of the input at their place."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.stated import stated
+from .renaming import FLAG, matched, parameters_of, sizes_in
+
+COUNT = re.compile(r"(num|max)_\w+")
+"""What a parameter is called that is a whole number."""
+INDICES = re.compile(r"(indices|_ids|_idx|_index)$")
+"""How the name of a parameter ends that has numbers of other entries."""
+OBJECT = re.compile(r"(\w+_)?(cfg|config)|config_obj|block|module|model|layer|node|graph|obj")
+"""What a parameter is called that is an object of a program."""
+PLAIN = frozenset({"int", "float", "bool", "str", "dict", "device", "dtype", "Callable", "Module", "Node", "qscheme"})
+"""How a parameter is annotated that is no array."""
+ARRAYS = ("Tensor", "array", "ndarray", "Array")
+"""How a parameter is annotated that is one."""
+
+
+def misplaced(function: Callable[..., Any], mechanism: Mechanism, like: str = "") -> tuple[str, str, str] | None:
+    """The first parameter that is no array of the input at its place, with that and what says so; None without one.
+
+    Its name may say another input, a size, an option, or an output behind the first one; what is called as that may be
+    any array. Of a function that is called by a line it is one of those that are passed an input.
+    """
+    own = matched(function, mechanism, None, by_place=False)[0]
+    says = {*mechanism.required, *mechanism.takes, *mechanism.outputs[1:], *mechanism.sizes}
+    plain = parameters_of(function)
+    places = stated(like).parameters if like else dict(zip((p.name for p in plain), mechanism.required, strict=False))
+    for p in (p for p in plain if places.get(p.name) in mechanism.required):
+        place = places[p.name]
+        means = own.get(p.name, place).removeprefix("{out: ").removesuffix("}")
+        if means in says and means != place and not (means in mechanism.sizes and len(p.name) == 1):
+            return p.name, place, f"its name says {means}"
+        if other := _denial(p, mechanism.dtypes.get(place, "number"), p.name in own):
+            return p.name, place, other
+    for p in plain:
+        passed = own.get(p.name, "") if p.default is p.empty else ""
+        if passed in sizes_in(mechanism) and _annotated(p).endswith(ARRAYS):
+            return p.name, passed, f"its annotation says {_annotated(p)}"
+    return None
+
+
+def _denial(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
+    """Which annotation, or name unless it is `known`, says that a parameter is no array of a dtype; nothing without."""
+    name = parameter.name
+    if not known and FLAG.match(name):
+        return "its name says a flag"
+    if not known and COUNT.match(name):
+        return "its name says a count"
+    if not known and INDICES.search(name) and dtype != "integer":
+        return "its name says indices"
+    if not known and OBJECT.fullmatch(name):
+        return "its name says no array"
+    return f"its annotation says {_annotated(parameter)}" if _annotated(parameter) in PLAIN else ""
+
+
+def _annotated(parameter: inspect.Parameter) -> str:
+    """The last word of what a parameter is annotated as."""
+    return getattr(parameter.annotation, "__name__", str(parameter.annotation)).rpartition(".")[2]
+
+
+def called_as_inputs(function: Callable[..., Any], mechanism: Mechanism) -> set[str]:
+    """The parameters that give inputs of every call, as their names say."""
+    by_name = matched(function, mechanism, None, by_place=False)[0]
+    return {name for name, text in by_name.items() if text in mechanism.required}
+
+
+def placed(function: Callable[..., Any], mechanism: Mechanism) -> dict[str, str]:
+    """The parameters that give inputs by their places alone, as no name says that they do, each with its input."""
+    by_name = matched(function, mechanism, None, by_place=False)[0]
+    own = matched(function, mechanism, None)[0]
+    return {name: text for name, text in own.items() if by_name.get(name) != text and text in mechanism.required}
