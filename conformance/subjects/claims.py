@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -319,6 +320,13 @@ def narrowed(claims: Claims, form: Form) -> Claims:
     """Claims of a function whose layout was found, without the calls that it has no room for."""
     axes = (compiled(form.mechanism, text) for text in form.axes)
     return replace(claims, limits={**single(form), **claims.limits}, requires=(*claims.requires, *axes))
+
+
+def asked_numbers(claims: Claims, mechanism: Mechanism) -> dict[str, float]:
+    """Options that calls may lack and a function is never without, each with the greatest number drawn for it."""
+    asked = {condition.text.removesuffix(" != none") for condition in claims.requires}
+    drawn = {name: re.findall(r"\d+\.\d+", mechanism.options[name].text) for name in asked & {*mechanism.options}}
+    return {name: max(map(float, numbers)) for name, numbers in drawn.items() if numbers}
 
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:

@@ -27,7 +27,7 @@ ASKING = frozenset({"is", "has", "can", "should", "supports", "needs", "check", 
 """How names begin of functions that ask something about what an operator is, or about what it is given."""
 HANDLING = frozenset(
     {"replace", "insert", "register", "patch", "swap", "load", "save", "init", "initialize", "bench", "benchmark"}
-    | {"count", "estimate", "plot", "print", "find", "match"}
+    | {"count", "estimate", "plot", "print", "find", "match", "shard"}
 )
 """How names begin of functions that do something with an operator, or about it."""
 QUANTIZING = ("quantize", "dequantize")
@@ -47,13 +47,32 @@ SAMPLING = frozenset({"sampling", "sample", "samples", "sampled"})
 """Words in the names of functions that draw tokens."""
 ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
 """Functions of activation that a fused kernel may apply to what an operator gives."""
+EMPTY = frozenset({"fake", "meta", "stub", "dummy"})
+"""Words in the names of functions that give arrays without computing what is in them."""
+TABLES = ("_cos_sin", "_sin_cos", "_freqs", "_freqs_cis", "_angles", "_table", "_tables")
+"""How the names of functions end that give what rotary functions are passed."""
 STEPS = ("rotate_half", "rotate_every_two", "rotate_interleave", "rotate_interleaved", "permute", "unpermute")
 """What functions are called that give pairs of channels to rotary functions, or order their channels."""
 OTHERS = {
-    "softmax": frozenset({"hard", "gumbel", "sampled", "hierarchical", "adaptive", "taylor", "sparse"}),
+    "softmax": frozenset(
+        {"hard", "gumbel", "sampled", "hierarchical", "adaptive", "taylor", "sparse", "causal", "tril"}
+    ),
     "cross_entropy": frozenset({"binary", "sigmoid", "logistic", "focal", "poly", "contrastive", "pairwise", "pair"}),
     "rotary": frozenset({"multidimensional", "axial", "3d"}),
-    "attention": frozenset({"mix", "rollout"}),
+    "attention": frozenset(
+        {
+            "mix",
+            "rollout",
+            "stickbreaking",
+            "deltaformer",
+            "performer",
+            "nystrom",
+            "lsh",
+            "entmax",
+            "sparsemax",
+            "sigmoid",
+        }
+    ),
 }
 """Words in the names of functions that compute something else than the operator whose name is beside them."""
 LOSSES = ("loss", "entropy", "variation")
@@ -79,42 +98,65 @@ def said_by(text: str, known: Library) -> str:
 
 def check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None:
     """Raise `UsageError` where a name says more than an operator, or another one than that."""
-    says, meant = _denied([word for word in words_of(name).split("_") if word], words_of(name), operator, needed)
-    if says:
-        raise UsageError(f"the name {name!r} says {says}; add --operator {operator.operator} if {meant}")
-
-
-def _denied(several: list[str], words: str, operator: Mechanism, needed: Collection[str]) -> tuple[str, str]:
-    """What the words of a name say that an operator is not, and what would be meant all the same; nothing without."""
+    text = words_of(name)
+    words, what = [word for word in text.split("_") if word], "that is what it computes"
     own = operator.operator
-    what, all_ = "that is what it computes", "that is all that it computes"
-    if several and several[0] in ASKING | HANDLING and several[0] not in own.split("_"):
-        return f"{several[0]}, and no more than that about {own}", what
-    if several and several[-1] in QUANTIZING and "quant" not in own:
-        return f"that codes are made or read for {own}", what
-    if "loss" in several and not any(word in own for word in LOSSES):
-        return f"loss, and {own} is none", what
-    if other := _first(several, OTHERS.get(own.removesuffix("_gradient"), ())):
-        return f"{other}, which {own} is not", what
-    step = next((each for each in STEPS if f"_{each}_" in words), "")
-    if step and own == "rotary" and len(needed) == 1:
-        return f"{step}, a step of rotary", "it is all of it"
-    strange = _first(several, OTHER_CODES)
+    found = (
+        (_of_any(words, own), what),
+        (_of_rotary(text, own, len(needed)), "it is all of it"),
+        (_of_codes(words, own), what),
+        (_beside(words, operator), "that is all that it computes"),
+    )
+    for says, meant in found:
+        if says:
+            raise UsageError(f"the name {name!r} says {says}; add --operator {own} if {meant}")
+
+
+def _of_any(words: list[str], own: str) -> str:
+    """What words say that is another thing than an operator, whichever it is; nothing where they do not."""
+    if words and words[0] in ASKING | HANDLING and words[0] not in own.split("_"):
+        return f"{words[0]}, and no more than that about {own}"
+    if words and words[-1] in QUANTIZING and "quant" not in own:
+        return f"that codes are made or read for {own}"
+    if "loss" in words and not any(word in own for word in LOSSES):
+        return f"loss, and {own} is none"
+    if other := _first(words, OTHERS.get(own.removesuffix("_gradient"), ())):
+        return f"{other}, which {own} is not"
+    if own == "rotary" and "_".join(words).endswith(TABLES) and words[0] != "apply":
+        return "what is passed to rotary"
+    empty = _first(words, EMPTY) if own not in QUANTIZING else ""
+    return f"{empty}, as of what computes nothing" if empty else ""
+
+
+def _of_rotary(text: str, own: str, needed: int) -> str:
+    """The step of rotary that a name says; nothing where it says none."""
+    step = next((each for each in STEPS if f"_{each}_" in text), "") if own == "rotary" and needed == 1 else ""
+    return f"{step}, a step of rotary" if step else ""
+
+
+def _of_codes(words: list[str], own: str) -> str:
+    """What words say of codes, or of tokens, that an operator does not do; nothing where they say nothing."""
+    strange = _first(words, OTHER_CODES)
     if strange and own in QUANTIZING:
-        return f"{strange}, and {own} has whole numbers as codes", what
+        return f"{strange}, and {own} has whole numbers as codes"
     if strange in BLOCK_CODES and own == "quantize_blocks":
-        return f"{strange}, and {own} has codes of eight bits", what
-    if own == "quantize_blocks" and {*several} & SHIFTED:
-        return f"that numbers are shifted, and {own} has a scale alone", what
-    if own in FILTERS and {*several} & SAMPLING:
-        return f"that tokens are drawn, and {own} gives what they are drawn from", what
-    if own.endswith("norm") and "quant" in words:
-        return f"that codes are made beside {own}, which has none", all_
-    if own.endswith(("norm", "softmax")):
-        options = " ".join(f"{name} {option.text}" for m in operator.kin for name, option in m.options.items())
-        if beside := _first(several, [word for word in ACTIVATIONS if word not in options]):
-            return f"{beside} beside {own}, which has none", all_
-    return "", ""
+        return f"{strange}, and {own} has codes of eight bits"
+    if own == "quantize_blocks" and {*words} & SHIFTED:
+        return f"that numbers are shifted, and {own} has a scale alone"
+    sampled = own in FILTERS and {*words} & SAMPLING
+    return f"that tokens are drawn, and {own} gives what they are drawn from" if sampled else ""
+
+
+def _beside(words: list[str], operator: Mechanism) -> str:
+    """What words say that is done beside a norm or a softmax; nothing where that is all."""
+    own = operator.operator
+    if own.endswith("norm") and any("quant" in word for word in words):
+        return f"that codes are made beside {own}, which has none"
+    if not own.endswith(("norm", "softmax")):
+        return ""
+    options = " ".join(f"{name} {option.text}" for m in operator.kin for name, option in m.options.items())
+    beside = _first(words, [word for word in ACTIVATIONS if word not in options])
+    return f"{beside} beside {own}, which has none" if beside else ""
 
 
 def _first(words: list[str], wanted: Collection[str]) -> str:

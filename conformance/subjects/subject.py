@@ -22,7 +22,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import signature_named
 from ..mechanisms.stated import is_stated
 from .aliases import untested
-from .claims import Claims, claims_of, compiles, is_own, narrowed
+from .claims import Claims, asked_numbers, claims_of, compiles, is_own, narrowed
 from .forms import Form, form_in
 from .taken import as_operator, taking
 
@@ -92,7 +92,7 @@ class AdapterSubject:
         """Have calls made as an adapter says."""
         self.adapter, mechanism = adapter, self.mechanism
         self.form, claims = self._formed(declared=declared)
-        self.claims = replace(claims, usual=self.usual)
+        self.claims = replace(claims, usual=self.usual if declared else asked_numbers(claims, mechanism) | self.usual)
         self.interface = self.form.interface(self.claims.by_name)
         if not declared:
             self.interface = replace(self.interface, refusing=True, others=0 if self.is_known else OTHERS)

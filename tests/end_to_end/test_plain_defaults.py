@@ -19,6 +19,19 @@ def attended(q, k, v, scale, cap):
     return cap(scores).softmax(-1) @ v
 
 
+def softcap_attention(queries, keys, values, scale, softcap, mask):
+    """Every call has a cap, also those by which it is seen what NaN in hidden values do."""
+    return masked(softcap * torch.tanh(scale * queries @ keys.mT / softcap), mask).softmax(-1) @ values
+
+
+def softcap_attention_of_capped_masks(queries, keys, values, scale, softcap, mask):
+    return (softcap * torch.tanh(masked(scale * queries @ keys.mT, mask) / softcap)).softmax(-1) @ values
+
+
+def masked(scores, mask):
+    return scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+
+
 def swiglu(x, alpha: float = 1.702, limit: float = 7.0):
     return clamped(x, alpha, limit, -torch.inf)
 
@@ -54,8 +67,8 @@ def of_one_length(q, k, v, scale, causal, first):
     return out, scores.amax(-1).permute(0, 3, 1, 2).reshape(batch, length, heads)
 
 
-RIGHT = (capped_attention, swiglu, naive_parallel_attn)
-WRONG = (attention_of_lost_cap, swiglu_of_gates_cut_below, parallel_attn_of_one_more)
+RIGHT = (capped_attention, softcap_attention, swiglu, naive_parallel_attn)
+WRONG = (attention_of_lost_cap, softcap_attention_of_capped_masks, swiglu_of_gates_cut_below, parallel_attn_of_one_more)
 
 test_a_right_function_conforms = conforming(RIGHT)
 test_a_wrong_function_does_not = refuted(WRONG)

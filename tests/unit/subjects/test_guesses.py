@@ -243,13 +243,13 @@ def test_names_that_say_more_than_an_operator_are_none_of_it(name, function, say
 def test_parameters_that_are_no_arrays_by_their_names_are_not_passed_any():
     def ssd(x, a, b, c, block_len): ...
 
-    def rope_tables(tokens: int, device): ...
+    def rope_embedding(tokens: int, device): ...
 
     def routing_map(topk_indices, num_experts): ...
 
     for function, says in (
         (ssd, "the parameter 'a' is at the place of dt, and its name says a; say what to pass"),
-        (rope_tables, "the parameter 'tokens' is at the place of x, and its name says length"),
+        (rope_embedding, "the parameter 'tokens' is at the place of x, and its name says length"),
         (routing_map, "the parameter 'topk_indices' is at the place of logits, and its name says indices"),
     ):
         with pytest.raises(TargetError, match=says):
