@@ -65,7 +65,7 @@ def lacks_something(error: BaseException) -> bool:
         return WITHOUT_GROUP in str(error)
     if isinstance(error, AttributeError):
         return str(error).startswith(NAMESPACE)
-    if isinstance(error, ImportError):
+    if isinstance(error, ModuleNotFoundError):
         return True
     return isinstance(error, AssertionError | RuntimeError) and any(text in str(error) for text in WITHOUT_DEVICE)
 
