@@ -90,6 +90,8 @@ class Parameter:
     kind: Literal["POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD"]
     required: bool
     default: Any
+    annotation: str
+    """The word that says what it is to be; empty where there is none, or more is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +279,7 @@ def declaration(adapter: Adapter) -> Declaration:
     try:
         found = inspect.signature(function).parameters.values()
         parameters = tuple(
-            Parameter(exact_text(p.name), p.kind.name, p.default is p.empty, exact(p.default))  # type: ignore[arg-type] - a name of a kind
+            Parameter(exact_text(p.name), p.kind.name, p.default is p.empty, exact(p.default), annotation_of(p))  # type: ignore[arg-type] - a name of a kind
             for p in found
         )
     except Exception as error:
@@ -287,12 +289,28 @@ def declaration(adapter: Adapter) -> Declaration:
     return Declaration(declared, told(name), told(function.__module__), parameters)
 
 
+def annotation_of(parameter: inspect.Parameter) -> str:
+    """The last word of what a parameter is annotated as, without its module; nothing where that is no single word."""
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        return ""
+    word = exact_text(getattr(annotation, "__name__", annotation)).rpartition(".")[2]
+    return word if word.isidentifier() and len(word) < WORD else ""
+
+
+WORD = 64
+"""Characters of an annotation that is told."""
+
+
 def adapter_of(said: Declaration) -> Adapter:
     """The adapter that a declaration speaks of, with a function that only has its signature."""
     try:
         parameters = [
             inspect.Parameter(
-                p.name, getattr(inspect.Parameter, p.kind), default=inspect.Parameter.empty if p.required else p.default
+                p.name,
+                getattr(inspect.Parameter, p.kind),
+                default=inspect.Parameter.empty if p.required else p.default,
+                annotation=p.annotation or inspect.Parameter.empty,
             )
             for p in said.parameters
         ]

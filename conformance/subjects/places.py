@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..execution.messages import annotation_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.stated import stated
-from .renaming import FLAG, matched, parameters_of, sizes_in
+from .renaming import COUNTED, FLAG, matched, parameters_of, sizes_in
 
 COUNT = re.compile(r"(num|max)_\w+")
 """What a parameter is called that is a whole number."""
@@ -19,7 +20,7 @@ OBJECT = re.compile(r"(\w+_)?(cfg|config)|config_obj|block|module|model|layer|no
 """What a parameter is called that is an object of a program."""
 PLAIN = frozenset({"int", "float", "bool", "str", "dict", "device", "dtype", "Callable", "Module", "Node", "qscheme"})
 """How a parameter is annotated that is no array."""
-ARRAYS = ("Tensor", "array", "ndarray", "Array")
+ARRAYS = frozenset({"Tensor", "array", "ndarray", "Array", "ArrayLike"})
 """How a parameter is annotated that is one."""
 
 
@@ -40,15 +41,19 @@ def misplaced(function: Callable[..., Any], mechanism: Mechanism, like: str = ""
             return p.name, place, f"its name says {means}"
         if other := _denial(p, mechanism.dtypes.get(place, "number"), p.name in own):
             return p.name, place, other
+        if annotation_of(p) in PLAIN and mechanism.shapes.get(place, (None,)):  # which is no single number
+            return p.name, place, f"its annotation says {annotation_of(p)}"
+    if like and (counted := _counted_alone(places, mechanism)):
+        return counted, mechanism.required[0], "its name says how many entries that has"
     for p in plain:
         passed = own.get(p.name, "") if p.default is p.empty else ""
-        if passed in sizes_in(mechanism) and _annotated(p).endswith(ARRAYS):
-            return p.name, passed, f"its annotation says {_annotated(p)}"
+        if passed in sizes_in(mechanism) and annotation_of(p) in ARRAYS:
+            return p.name, passed, f"its annotation says {annotation_of(p)}"
     return None
 
 
 def _denial(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
-    """Which annotation, or name unless it is `known`, says that a parameter is no array of a dtype; nothing without."""
+    """What the name of a parameter says, unless it is `known`, that is no array of a dtype; nothing without."""
     name = parameter.name
     if not known and FLAG.match(name):
         return "its name says a flag"
@@ -58,12 +63,15 @@ def _denial(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
         return "its name says indices"
     if not known and OBJECT.fullmatch(name):
         return "its name says no array"
-    return f"its annotation says {_annotated(parameter)}" if _annotated(parameter) in PLAIN else ""
+    return ""
 
 
-def _annotated(parameter: inspect.Parameter) -> str:
-    """The last word of what a parameter is annotated as."""
-    return getattr(parameter.annotation, "__name__", str(parameter.annotation)).rpartition(".")[2]
+def _counted_alone(passed: Mapping[str, str], mechanism: Mechanism) -> str:
+    """The parameter that is told how many entries or rows the first input has, which no other is passed."""
+    first = next(iter(mechanism.required), "")
+    speaking = {name: text for name, text in passed.items() if first and re.search(rf"\b{first}\b", text)}
+    counts = {text.format(first) for text in COUNTED.values()}
+    return next(iter(speaking), "") if {*speaking.values()} <= counts else ""
 
 
 def called_as_inputs(function: Callable[..., Any], mechanism: Mechanism) -> set[str]:

@@ -63,6 +63,19 @@ def test_the_size_that_a_letter_may_say_is_no_input_by_name():
     assert {"S": "x", "D": "positions"} == placed(lambda S, D, device: None, rotary)
 
 
+def test_a_number_is_no_array_unless_the_input_is_a_single_one():
+    dequantize = library()["dequantize"]
+    assert misplaced(annotated({"scale": float}), dequantize) is None
+    assert ("codes", "codes", "its annotation says int") == misplaced(annotated({"codes": int}), dequantize)
+
+
+def test_a_function_that_is_only_told_how_large_the_first_input_is_lacks_it():
+    like = "rotary(seq_len=length, n_elem=size(reshape(x, -1)))"
+    told = ("n_elem", "x", "its name says how many entries that has")
+    assert told == misplaced(lambda seq_len, n_elem: None, library()["rotary"], like)
+    assert misplaced(lambda x, n_elem: None, library()["rotary"], "rotary(x=x, n_elem=size(reshape(x, -1)))") is None
+
+
 def test_inputs_that_names_say_are_told():
     loss = library()["cross_entropy"]
     assert {"logits", "labels"} == called_as_inputs(lambda logits, labels: None, loss)
@@ -72,6 +85,7 @@ def test_inputs_that_names_say_are_told():
 def annotated(annotations):
     """A function with one parameter, and its annotation."""
     ((name, annotation),) = annotations.items()
-    function = {"t": lambda t: t, "blocks": lambda blocks: blocks}[name]
+    functions = (lambda t: t, lambda blocks: blocks, lambda codes: codes, lambda codes, scale: codes)
+    function = next(one for one in functions if name in one.__code__.co_varnames)
     function.__annotations__ = {name: annotation}
     return function
