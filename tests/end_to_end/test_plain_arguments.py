@@ -112,6 +112,17 @@ def merge_attn_states_of_the_tokens(prefix_output, prefix_lse, suffix_output, su
     return out, lse.T
 
 
+def merge_attention_partials(out_a, lse_a, out_b, lse_b):
+    """[batch, length, heads, dim], and logsumexps [batch, heads, length]."""
+    weights = torch.softmax(torch.stack([lse_a, lse_b]).clamp(min=-1e30), 0).mT[..., None]
+    both = torch.stack([out_a, out_b]) * (torch.stack([lse_a, lse_b]) > -torch.inf).mT[..., None]
+    return (weights * both).sum(0)
+
+
+def merge_attention_partials_of_halves(out_a, lse_a, out_b, lse_b):
+    return merge_attention_partials(out_a, 0 * lse_a, out_b, 0 * lse_b)
+
+
 def merge_attn_states_with_the_larger_lse(prefix_output, prefix_lse, suffix_output, suffix_lse):
     out, _ = merge_attn_states(prefix_output, prefix_lse, suffix_output, suffix_lse)
     return out, torch.maximum(prefix_lse, suffix_lse)
@@ -164,13 +175,14 @@ RIGHT = (
     attention_with_a_mask_for_all_heads, attention_with_a_mask_of_kv_heads, rms_norm_in_a_dtype,
     rms_norm_in_half_by_default, scaled_mm, mha_with_segments,
     mha_with_padding_for_zero, attention_with_segments_of_both, merge_attn_states,
-    merge_attn_states_of_the_tokens, ref_paged_attn,
+    merge_attn_states_of_the_tokens, merge_attention_partials, ref_paged_attn,
 )  # fmt: skip
 WRONG = (
     attention_with_a_dropout_unscaled, attention_dropping_by_default_unscaled,
     attention_with_the_mask_of_the_first_item, rms_norm_in_a_dtype_without_its_root, rms_norm_of_any_dtype,
     scaled_mm_by_the_first_scale, mha_with_one_segment, mha_with_one_segment_behind_padding,
     attention_with_segments_from_the_second_on, merge_attn_states_with_the_larger_lse,
+    merge_attention_partials_of_halves,
 )  # fmt: skip
 
 
