@@ -31,6 +31,16 @@ def cross_entropy_of_each_in_a_row(logits, targets):
     return cross_entropy_of_each(logits, targets).reshape(-1)
 
 
+def fused_linear_cross_entropy(hidden, weight, targets):
+    _batch, _length, dim = hidden.shape
+    return F.cross_entropy(hidden.reshape(-1, dim) @ weight.T, targets.reshape(-1))
+
+
+def kl_div_loss(log_probs, teacher):
+    _batch, _length, _vocab = log_probs.shape
+    return (teacher.exp() * (teacher - log_probs)).sum(-1).mean()
+
+
 def quantize(x):
     _batch, _length, _dim = x.shape
     scale = (x.abs().amax(-1, keepdim=True) / 127).clamp(min=1e-12)
@@ -61,6 +71,10 @@ def cross_entropy_of_all(logits, targets):
     return cross_entropy_of_each(logits, targets).mean()
 
 
+def linear_cross_entropy_of_all(hidden, weight, targets):
+    return cross_entropy_of_all(hidden @ weight.T, targets)
+
+
 def quantize_by_128(x):
     _batch, _length, _dim = x.shape
     scale = (x.abs().amax(-1, keepdim=True) / 128).clamp(min=1e-12)
@@ -78,11 +92,20 @@ LAYOUTS = {
     cross_entropy: "bnv",
     cross_entropy_of_each: "bnv",
     cross_entropy_of_each_in_a_row: "bnv_to_n",
+    fused_linear_cross_entropy: "bnd",
+    kl_div_loss: "bnv",
     quantize: "brn",
     silu_and_mul: "brw",
     mlp_swiglu: "brd",
 }
-WRONG = [softmax_of_queries, layer_norm_of_another_epsilon, cross_entropy_of_all, quantize_by_128, mul_and_silu]
+WRONG = [
+    softmax_of_queries,
+    layer_norm_of_another_epsilon,
+    cross_entropy_of_all,
+    linear_cross_entropy_of_all,
+    quantize_by_128,
+    mul_and_silu,
+]
 
 
 def in_its_layout(function, report):
