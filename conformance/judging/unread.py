@@ -24,9 +24,9 @@ UNPACKING = ("ValueError: not enough values to unpack", "ValueError: too many va
 def check_read(subject: AdapterSubject, device: str) -> None:
     """Raise `TargetError` for a function that gives no result for a first case, which is not what it is called for.
 
-    That is one of which places alone say what it takes, and that raises an error on each of them; one that makes
-    something which computes; and one that asks each of them for something else than it is given.
-    Any other that raises errors is wrong.
+    That is one of which places alone say what it takes, and that raises an error on each of them; one that returns
+    what is no array; and one that takes its arguments for other arrays, where the operator has one layout.
+    Any other that raises errors is wrong, as one is that is in another layout than its faults let see.
     """
     m, adapter = subject.mechanism, subject.adapter
     if not adapter.guessed:
@@ -41,7 +41,7 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}; {in_a_line(m, next(iter(by_place)))}")
     if all(fault.says.startswith(OTHERWISE) for fault in found):
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: each first call {says}; name what computes it")
-    if all(fault.says.startswith(UNPACKING) for fault in found):
+    if all(fault.says.startswith(UNPACKING) for fault in found) and not m.layouts:
         raise TargetError(
             f"{label_of(adapter.name, adapter.place)}: each first call raises an error ({says}), as where another "
             f"shape or number of arrays is meant; say what to pass with --like, or wrap the function"

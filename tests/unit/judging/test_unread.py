@@ -31,9 +31,9 @@ def rope_update(rotary):
     return updated
 
 
-def layer_norm(x, weight, bias):
-    _, _, _, _, dim = x.shape
-    return torch.nn.functional.layer_norm(x, (dim,), weight, bias)
+def moe_routing(logits, k):
+    _, _, experts = logits.shape
+    return torch.softmax(logits, -1) + k / experts
 
 
 def rms_norm(x, weight):
@@ -69,7 +69,7 @@ def test_what_makes_something_in_place_of_computing_it_is_not_read():
 
 def test_what_takes_arrays_of_another_number_of_axes_is_not_read():
     with pytest.raises(TargetError) as caught:
-        checked(layer_norm)
+        checked(moe_routing)
     assert "each first call raises an error (ValueError: not enough values to unpack" in str(caught.value)
     assert "say what to pass with --like, or wrap the function" in str(caught.value)
 
