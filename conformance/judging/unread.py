@@ -34,18 +34,18 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     found = _first_faults(subject, device)
     if not found:
         return
-    by_place, says = _by_place(subject), found[0].says
+    by_place, says, why = _by_place(subject), found[0].says, ""
     if by_place and all(fault.kind in REFUSING for fault in found):
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
         why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"
-        raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}; {in_a_line(m, next(iter(by_place)))}")
-    if all(fault.says.startswith(OTHERWISE) for fault in found):
-        raise TargetError(f"{label_of(adapter.name, adapter.place)}: each first call {says}; name what computes it")
-    if all(fault.says.startswith(UNPACKING) for fault in found) and not m.layouts:
-        raise TargetError(
-            f"{label_of(adapter.name, adapter.place)}: each first call raises an error ({says}), as where another "
-            f"shape or number of arrays is meant; say what to pass with --like, or wrap the function"
-        )
+        why += f"; {in_a_line(m, next(iter(by_place)))}"
+    elif all(fault.says.startswith(OTHERWISE) for fault in found):
+        why = f"each first call {says}; name what computes it"
+    elif all(fault.says.startswith(UNPACKING) for fault in found) and not m.layouts:
+        why = f"each first call raises an error ({says}), as where another shape or number of arrays is meant; "
+        why += "say what to pass with --like, or wrap the function"
+    if why:
+        raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
 
 
 def _by_place(subject: AdapterSubject) -> dict[str, str]:

@@ -49,11 +49,11 @@ ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
 """Functions of activation that a fused kernel may apply to what an operator gives."""
 EMPTY = frozenset({"fake", "meta", "stub", "dummy"})
 """Words in the names of functions that give arrays without computing what is in them."""
-TABLES = ("_cos_sin", "_sin_cos", "_freqs", "_freqs_cis", "_angles", "_table", "_tables")
+OF_TABLES = ("_cos_sin", "_sin_cos", "_freqs", "_freqs_cis", "_angles", "_table", "_tables")
 """How the names of functions end that give what rotary functions are passed."""
 STEPS = ("rotate_half", "rotate_every_two", "rotate_interleave", "rotate_interleaved", "permute", "unpermute")
 """What functions are called that give pairs of channels to rotary functions, or order their channels."""
-OTHERS = {
+UNLIKE = {
     "softmax": frozenset(
         {"hard", "gumbel", "sampled", "hierarchical", "adaptive", "taylor", "sparse", "causal", "tril"}
     ),
@@ -120,9 +120,9 @@ def _of_any(words: list[str], own: str) -> str:
         return f"that codes are made or read for {own}"
     if "loss" in words and not any(word in own for word in LOSSES):
         return f"loss, and {own} is none"
-    if other := _first(words, OTHERS.get(own.removesuffix("_gradient"), ())):
+    if other := _first(words, UNLIKE.get(own.removesuffix("_gradient"), ())):
         return f"{other}, which {own} is not"
-    if own == "rotary" and "_".join(words).endswith(TABLES) and words[0] != "apply":
+    if own == "rotary" and "_".join(words).endswith(OF_TABLES) and words[0] != "apply":
         return "what is passed to rotary"
     empty = _first(words, EMPTY) if own not in QUANTIZING else ""
     return f"{empty}, as of what computes nothing" if empty else ""

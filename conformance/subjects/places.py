@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -39,7 +38,7 @@ def misplaced(function: Callable[..., Any], mechanism: Mechanism, like: str = ""
         means = own.get(p.name, place).removeprefix("{out: ").removesuffix("}")
         if means in says and means != place and not (means in mechanism.sizes and len(p.name) == 1):
             return p.name, place, f"its name says {means}"
-        if other := _denial(p, mechanism.dtypes.get(place, "number"), p.name in own):
+        if p.name not in own and (other := _denial(p.name, mechanism.dtypes.get(place, "number"))):
             return p.name, place, other
         if annotation_of(p) in PLAIN and mechanism.shapes.get(place, (None,)):  # which is no single number
             return p.name, place, f"its annotation says {annotation_of(p)}"
@@ -52,18 +51,15 @@ def misplaced(function: Callable[..., Any], mechanism: Mechanism, like: str = ""
     return None
 
 
-def _denial(parameter: inspect.Parameter, dtype: str, known: bool) -> str:
-    """What the name of a parameter says, unless it is `known`, that is no array of a dtype; nothing without."""
-    name = parameter.name
-    if not known and FLAG.match(name):
+def _denial(name: str, dtype: str) -> str:
+    """What the name of a parameter says that is no array of a dtype; nothing without."""
+    if FLAG.match(name):
         return "its name says a flag"
-    if not known and COUNT.match(name):
+    if COUNT.match(name):
         return "its name says a count"
-    if not known and INDICES.search(name) and dtype != "integer":
+    if INDICES.search(name) and dtype != "integer":
         return "its name says indices"
-    if not known and OBJECT.fullmatch(name):
-        return "its name says no array"
-    return ""
+    return "its name says no array" if OBJECT.fullmatch(name) else ""
 
 
 def _counted_alone(passed: Mapping[str, str], mechanism: Mechanism) -> str:

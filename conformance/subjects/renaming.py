@@ -345,5 +345,6 @@ def own_names(parameters: Sequence[inspect.Parameter], signature: Signature, arr
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function that have names of their own."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [p for p in inspect.signature(function).parameters.values() if p.kind not in kinds]

@@ -42,8 +42,12 @@ def kl_div_loss(log_probs, teacher):
 
 
 def quantize(x):
+    return coded(x, 127)
+
+
+def coded(x, levels):
     _batch, _length, _dim = x.shape
-    scale = (x.abs().amax(-1, keepdim=True) / 127).clamp(min=1e-12)
+    scale = (x.abs().amax(-1, keepdim=True) / levels).clamp(min=1e-12)
     return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
 
 
@@ -76,9 +80,7 @@ def linear_cross_entropy_of_all(hidden, weight, targets):
 
 
 def quantize_by_128(x):
-    _batch, _length, _dim = x.shape
-    scale = (x.abs().amax(-1, keepdim=True) / 128).clamp(min=1e-12)
-    return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
+    return coded(x, 128)
 
 
 def mul_and_silu(x):

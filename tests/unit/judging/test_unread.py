@@ -31,6 +31,10 @@ def rope_update(rotary):
     return updated
 
 
+def softmax_settings(x):
+    return None if len(x) else ""
+
+
 def moe_routing(logits, k):
     _, _, experts = logits.shape
     return torch.softmax(logits, -1) + k / experts
@@ -65,6 +69,11 @@ def test_what_has_results_or_says_by_names_what_it_takes_is_wrong(function):
 def test_what_makes_something_in_place_of_computing_it_is_not_read():
     with pytest.raises(TargetError, match=r"each first call returned a function as 'out', .*; name what computes it"):
         checked(rope_update)
+
+
+def test_what_returns_nothing_or_text_is_not_read():
+    with pytest.raises(TargetError, match="each first call returned None, and no 'p'; name what computes it"):
+        checked(softmax_settings)
 
 
 def test_what_takes_arrays_of_another_number_of_axes_is_not_read():
