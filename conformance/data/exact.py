@@ -56,6 +56,11 @@ def plain_or_none(x: Any) -> Any:
     return found if type(found) in PLAIN else None
 
 
+def is_number(x: Any) -> bool:
+    """Whether something is one plain number, which a boolean is not."""
+    return issubclass(type(x), int | float) and type(x) is not bool
+
+
 def is_numbers(x: Any) -> bool:
     """Whether something is a list of plain numbers and nothing else."""
     return type(x) is list and bool(x) and all(type(n) in (int, float) for n in x)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from attnspec.adapters import Module, Unsupported
 
-from ..data.exact import is_numbers, plain_or_none
+from ..data.exact import is_number, is_numbers, plain_or_none
 from ..data.texts import described, safe, told
 from ..errors import UsageError, did_you_mean
 from ..frameworks.framework import Framework, NotDifferentiableError
@@ -295,7 +295,7 @@ class DirectCaller:
             return Fault("returned", f"returned {described(result)}, and no {known[0]!r}")
         for name, x in outputs.items():
             numbers = x is result and is_numbers(x)
-            if not (self.framework.is_array(x) or numbers or issubclass(type(x), int | float)):
+            if not (self.framework.is_array(x) or numbers or is_number(x)):
                 return Fault("returned", f"returned {described(x)} as {name!r}, not an array of {self.framework.name}")
             if self.framework.is_array(x) and (strange := self.framework.strange(x)):
                 return Fault("returned", f"returned {name!r} as {described(x)}: {strange}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import inspect
 import os
+import re
 import traceback
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -67,6 +68,8 @@ def lacks_something(error: BaseException) -> bool:
         return str(error).startswith(NAMESPACE)
     if isinstance(error, ModuleNotFoundError):
         return True
+    if isinstance(error, NotImplementedError) and WITHOUT_BACKEND.match(str(error)):
+        return True
     return isinstance(error, AssertionError | RuntimeError) and any(text in str(error) for text in WITHOUT_DEVICE)
 
 
@@ -85,6 +88,8 @@ WITHOUT_DEVICE = (
     "Cannot access accelerator device when none is available",
 )
 """What frameworks say of a device that is not there."""
+WITHOUT_BACKEND = re.compile(r"Could not run '\S+' with arguments from the '\w+' backend")
+"""How torch begins to say that an operator has no kernel for a device."""
 WITHOUT_GROUP = "Default process group has not been initialized"
 """What torch says where other processes are asked for, and there is one."""
 NAMESPACE = "'_OpNamespace'"

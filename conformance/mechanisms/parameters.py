@@ -51,6 +51,8 @@ class Reading:
     """The input that no parameter of a function gives."""
     named: frozenset[str] = frozenset()
     """Words of which functions have one in their name or documentation."""
+    mentions: frozenset[str] = frozenset()
+    """Words of which functions have one in their name, their documentation, or a name in their source."""
     fixed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options that it has no parameter for, each with the values that it may have, in the order of trying."""
     conventions: Mapping[str, str] = field(default_factory=dict)
@@ -161,6 +163,7 @@ def _reading(document: Mapping[Any, Any]) -> Reading:
         refusing=bool(plain.get("refusing", False)),
         lacking=str(plain.get("lacking", "")),
         named=frozenset(map(str, plain.get("named", ()))),
+        mentions=frozenset(map(str, plain.get("mentions", ()))),
         fixed={str(name): _values(x) for name, x in plain.get("fixed", {}).items()},
         conventions={str(name): str(word) for name, word in plain.get("conventions", {}).items()},
         shown=frozenset(map(str, plain.get("shown", ()))),

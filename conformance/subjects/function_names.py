@@ -27,9 +27,15 @@ ASKING = frozenset({"is", "has", "can", "should", "supports", "needs", "check", 
 """How names begin of functions that ask something about what an operator is, or about what it is given."""
 HANDLING = frozenset(
     {"replace", "insert", "register", "patch", "swap", "load", "save", "init", "initialize", "bench", "benchmark"}
-    | {"count", "estimate", "plot", "print", "find", "match", "shard"}
+    | {"count", "estimate", "plot", "print", "find", "match", "shard", "allocate", "prepare", "clear", "pad", "reorder"}
+    | {"transform", "record", "uses"}
 )
 """How names begin of functions that do something with an operator, or about it."""
+ABOUT = frozenset(
+    {"supported", "eligible", "ok", "takes", "layout", "shape", "shapes", "geometry", "limit", "config"}
+    | {"configs", "configuration", "metadata", "validation", "generator", "flops", "parameters", "decorate"}
+)
+"""How names end of functions that tell something about an operator, or of its arrays."""
 QUANTIZING = ("quantize", "dequantize")
 """Operators whose codes are whole numbers, one in each entry; functions with names that end so do nothing else."""
 OTHER_CODES = frozenset(
@@ -59,6 +65,7 @@ UNLIKE = {
     ),
     "cross_entropy": frozenset({"binary", "sigmoid", "logistic", "focal", "poly", "contrastive", "pairwise", "pair"}),
     "rotary": frozenset({"multidimensional", "axial", "3d"}),
+    "gated_activation": frozenset({"quick"}),
     "attention": frozenset(
         {
             "mix",
@@ -116,6 +123,8 @@ def _of_any(words: list[str], own: str) -> str:
     """What words say that is another thing than an operator, whichever it is; nothing where they do not."""
     if words and words[0] in ASKING | HANDLING and words[0] not in own.split("_"):
         return f"{words[0]}, and no more than that about {own}"
+    if words and words[-1] in ABOUT and words[-1] not in own.split("_"):
+        return f"{words[-1]}, and no more than that about {own}"
     if words and words[-1] in QUANTIZING and "quant" not in own:
         return f"that codes are made or read for {own}"
     if "loss" in words and not any(word in own for word in LOSSES):

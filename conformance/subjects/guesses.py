@@ -120,8 +120,13 @@ def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     spelt = [other for other in others if is_spelt(adapter, known[other])]
     needed, own = _needed(adapter), known[named].required
     spelt += [other for other in others if _adds(needed, known[other], known[named])]
-    spelt += [other for other in others if len(needed) == len(known[other].required) < len(own)]  # as it asks for fewer
+    spelt += [other for other in others if _arrays_of(needed, known[other]) == len(known[other].required) < len(own)]
     return (spelt or [named])[0]
+
+
+def _arrays_of(needed: Collection[str], operator: Mechanism) -> int:
+    """How many of the parameters that a function asks for are no options of an operator."""
+    return sum(name not in operator.options for name in needed)
 
 
 def _returns(count: int, other: Mechanism, named: Mechanism) -> bool:
@@ -182,6 +187,9 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
         guessed = known[operator or guess_operator(adapter.name, known)]
     except (UsageError, KeyError):
         guessed = None
+    said = operator or (guessed is not None and found is not None and guessed.operator == found.operator)
+    if found is not None and not (said or _is_said(found, adapter.name) or _understood_by(found, names) >= FITTING):
+        return None
     if found is not None and guessed is not None:
         if found is called and not {*names} & {*guessed.required}:
             return found  # which has their names
@@ -192,6 +200,12 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
         return found
     better = found.operator == guessed.operator and _understood(guessed, names) > _understood_by(found, names) + 1
     return None if better or _like_its_operator([*names], guessed) else found
+
+
+def _is_said(interface: Signature, function: str) -> bool:
+    """Whether the name of a function shares a word with those of a known interface."""
+    words = {*words_of(function).split("_")} - {""}
+    return any(words & {*words_of(name).split("_")} for name in (interface.name, *interface.also))
 
 
 def _understood(operator: Mechanism, names: Collection[str]) -> int:
@@ -274,6 +288,8 @@ def _needs_attention(known: Library, needed: Sequence[str]) -> bool:
 
 NUMBERED = ("segment_ids", "q_segment_ids", "kv_segment_ids", "seg_ids", "q_seg_ids", "document_id", "doc_id")
 """How names begin that say which item a token is of."""
+FITTING = 3
+"""Parameters by which a known interface is found of which the name has no word; fewer may be those of anything."""
 TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
 BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)

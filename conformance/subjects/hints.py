@@ -75,6 +75,12 @@ class Source:
         return [name for call in calls if (name := _name(call.func))]
 
     @property
+    def words(self) -> set[str]:
+        """The words of all names that it has for its own, or uses."""
+        names = (getattr(node, "id", "") or getattr(node, "arg", "") or "" for node in ast.walk(self.function))
+        return {word for name in names for word in name.lower().split("_")}
+
+    @property
     def returned(self) -> ast.Call | None:
         """The only thing that it does: a call of something else with its own parameters, in their order."""
         body = [node for node in self.function.body if not (isinstance(node, ast.Expr) and _is_text(node.value))]

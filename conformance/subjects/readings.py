@@ -18,6 +18,7 @@ from ..mechanisms.forward import results
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import Reading, readings
 from ..mechanisms.stated import Line, expressions_in, kind_and_texts, stated
+from .hints import source_of
 from .passing import compiled
 from .places import called_as_inputs
 from .renaming import given_by, lacks, spells, stated_for
@@ -90,6 +91,8 @@ def ways(adapter: Adapter, mechanism: Mechanism) -> list[Way]:
     read = {name for _, own in matched for name in own or ()}
     for reading, own in matched:
         if own is None or reading.unless & {*parameters} or not _is_named(reading, adapter):
+            continue
+        if reading.mentions and not reading.mentions & _mentioned(adapter):
             continue
         if reading.lacking and not lacks(adapter.function, mechanism, reading.lacking, read):
             continue
@@ -224,6 +227,13 @@ def _is_named(reading: Reading, adapter: Adapter) -> bool:
     denied = (rf"(?:non|not|no|without)[\s_-]?{word}" for word in reading.named)
     said = any(re.search(rf"(?<![a-z]){word}(?![a-z])", text) for word in reading.named)
     return not reading.named or (said and not any(re.search(pattern, text) for pattern in denied))
+
+
+def _mentioned(adapter: Adapter) -> set[str]:
+    """The words of the name of a function, of its documentation, and of the names in its source."""
+    source = source_of(adapter)
+    own = re.findall(r"[a-z0-9]+", f"{adapter.name} {adapter.summary}".lower())
+    return {*own} | (source.words if source is not None else set())
 
 
 def _passed(text: str, absent: str) -> str:

@@ -69,6 +69,8 @@ ALIKE = (
     {"d_bias", "db", "d_b", "dbias", "grad_bias", "dbeta", "grad_beta"},
 )
 """Names that mean the same wherever they stand."""
+TILE = re.compile(r"(block|group|tile|chunk)_?(size|shape)s?")
+"""What a parameter is called that says how large the parts of an array are."""
 TABLES = frozenset({
     "freqs", "freqs_cis", "freqs_ci", "freqs_cos", "freqs_sin", "cos", "sin", "cos_sin_cache", "image_rotary_emb",
     "indptr", "page_indptr", "kv_indptr", "paged_kv_indptr", "page_indices", "kv_page_indices", "paged_kv_indices",
@@ -146,13 +148,13 @@ def lacks(function: Callable[..., Any], mechanism: Mechanism, name: str, read: C
     some = zip(mechanism.required, parameters_of(function), strict=False)
     placed = next((p for each, p in some if each == name and name not in mechanism.dtypes), None)
     perhaps = placed is not None and placed.default is None and placed.kind is not placed.KEYWORD_ONLY
-    known = placed is not None and placed.name in {*own, *read, *TABLES}
+    known = placed is not None and (placed.name in {*own, *read} or is_no_array(placed.name))
     return name in _left(own, requires, mechanism) and not (perhaps and not known)
 
 
 def is_no_array(name: str) -> bool:
-    """Whether a parameter is a table of angles or a flag, as its name says, and no array that its place may mean."""
-    return name in TABLES or FLAG.match(name) is not None
+    """Whether a parameter is a table of angles, a flag or a size, as its name says, and no array of its place."""
+    return name in TABLES or FLAG.match(name) is not None or TILE.fullmatch(name) is not None
 
 
 def matched(

@@ -98,6 +98,8 @@ def test_a_first_line_that_announces_others_is_told_with_the_last_of_them(text, 
         (ModuleNotFoundError("No module named 'kernels'"), True),
         (AttributeError("'_OpNamespace' '_C' object has no attribute 'rms_norm'"), True),
         (AttributeError("'Tensor' object has no attribute 'swapdims_'"), False),
+        (NotImplementedError("Could not run 'aten::_fused' with arguments from the 'CPU' backend. This could"), True),
+        (NotImplementedError("no dropout"), False),
     ],
 )
 def test_what_is_said_where_there_is_no_device_group_module_or_operator_is_known(error, lacks):

@@ -35,6 +35,15 @@ def softmax_settings(x):
     return None if len(x) else ""
 
 
+def rope_uses_positions(x, positions):
+    return x.shape[-2] == positions.shape[0]
+
+
+def softmax_and_saved(x):
+    p = torch.softmax(x, -1)
+    return ((p, x), x)
+
+
 def moe_routing(logits, k):
     _, _, experts = logits.shape
     return torch.softmax(logits, -1) + k / experts
@@ -74,6 +83,14 @@ def test_what_makes_something_in_place_of_computing_it_is_not_read():
 def test_what_returns_nothing_or_text_is_not_read():
     with pytest.raises(TargetError, match="each first call returned None, and no 'p'; name what computes it"):
         checked(softmax_settings)
+
+
+@pytest.mark.parametrize(
+    ("function", "returned"), [(rope_uses_positions, "a bool as 'out'"), (softmax_and_saved, "a tuple as 'p'")]
+)
+def test_what_answers_a_question_or_returns_several_results_in_one_is_not_read(function, returned):
+    with pytest.raises(TargetError, match=f"each first call returned {returned}, .*; name what computes it"):
+        checked(function)
 
 
 def test_what_takes_arrays_of_another_number_of_axes_is_not_read():

@@ -202,6 +202,13 @@ def test_a_name_of_two_operators_is_that_of_the_one_that_takes_as_many_arrays(fu
     assert operator == completed(Adapter("swiglu", "", function, "torch"), Asked(), None).operator
 
 
+def test_options_that_a_function_asks_for_are_no_arrays_of_the_operator_that_its_name_says():
+    assert (
+        "gated_activation"
+        == completed(Adapter("swiglu", "", lambda a, alpha, limit: a, "torch"), Asked(), None).operator
+    )
+
+
 @pytest.mark.parametrize("function", [lambda x, weight: x, lambda input, weight, eps=1e-6: input])  # noqa: A006
 @pytest.mark.parametrize("name", ["rmsnorm_silu", "fused_layer_norm_gelu", "softmax_relu"])
 def test_a_norm_whose_name_says_an_activation_as_well_is_none(name, function):
@@ -233,11 +240,28 @@ def test_codes_that_are_no_whole_numbers_are_none_of_a_quantization(name):
         ("top_k_sampling", lambda probs, top_k: probs, "says that tokens are drawn, and"),
         ("rmsnorm_fp4quant", lambda x, weight: x, "says that codes are made beside rms_norm, which has none"),
         ("permute_to_match_rope", lambda arr: arr, "says permute, a step of rotary"),
+        ("rope_cache_eligible", lambda x: True, "says eligible, and no more than that about rotary"),
+        ("attention_flops", lambda q, k, v: 0, "says flops, and no more than that about attention"),
+        ("allocate_attention", lambda q, k, v: q, "says allocate, and no more than that about attention"),
+        ("quick_geglu", lambda x: x, "says quick, which gated_activation is not"),
     ],
 )
 def test_names_that_say_more_than_an_operator_are_none_of_it(name, function, says):
     with pytest.raises(UsageError, match=says):
         completed(Adapter(name, "", function, "torch"), Asked(), None)
+
+
+def test_an_interface_of_which_the_name_has_no_word_is_found_by_three_parameters():
+    def storage_shape(t): ...
+
+    def stretched(limit, gate): ...
+
+    def merged(v_a, s_a, v_b): ...
+
+    for function in (storage_shape, stretched):
+        with pytest.raises(UsageError, match="does not say which operator it is"):
+            completed(Adapter(function.__name__, "", function, "torch"), Asked(), None)
+    assert "merge_state" == completed(Adapter("merged", "", merged, "torch"), Asked(), None).like
 
 
 def test_parameters_that_are_no_arrays_by_their_names_are_not_passed_any():

@@ -1,0 +1,73 @@
+"""What experts are made of: products of groups, activations with a limit, and weights with scales of blocks."""
+
+import itertools
+
+import torch
+
+from .test_plain_functions import conforming, refuted
+
+
+def grouped_mm(inputs, weight, offsets):
+    """As unsloth has it: groups by where they end."""
+    starts = [0, *offsets.tolist()]
+    parts = [inputs[a:b] @ weight[g] for g, (a, b) in enumerate(itertools.pairwise(starts))]
+    return torch.cat(parts)
+
+
+def grouped_gemm(x, w, offsets):
+    """By where they begin, and the last one ends."""
+    ends = offsets.tolist()
+    parts = [x[a:b] @ w[g] for g, (a, b) in enumerate(itertools.pairwise(ends))]
+    return torch.cat(parts)
+
+
+def grouped_mm_of_the_first_matrix(inputs, weight, offsets):
+    starts = [0, *offsets.tolist()]
+    return torch.cat([inputs[a:b] @ weight[0] for a, b in itertools.pairwise(starts)])
+
+
+def swiglu(x, alpha: float = 1.702, limit: float = 7.0):
+    """As torchtitan has it: its two addends may cancel, and so may those of its gradient."""
+    gate, up = x[..., ::2].clamp(max=limit), x[..., 1::2].clamp(-limit, limit)
+    passed = gate * torch.sigmoid(alpha * gate)
+    return torch.addcmul(passed, passed, up)
+
+
+def swiglu_torch_forward(a, alpha, limit, dtype=None):
+    """As unsloth has it."""
+    gate, up = a[..., ::2].clamp(max=limit), a[..., 1::2].clamp(-limit, limit)
+    return gate * torch.sigmoid(alpha * gate) * (up + 1)
+
+
+def swiglu_torch_forward_without_one(a, alpha, limit, dtype=None):
+    gate, up = a[..., ::2].clamp(max=limit), a[..., 1::2].clamp(-limit, limit)
+    return gate * torch.sigmoid(alpha * gate) * up
+
+
+def fp8_dequant_blockwise(W_fp8, scale_inv, block_size=None):
+    """As unsloth has it: a scale alone, and no zero point in the place of a size."""
+    return W_fp8.to(scale_inv.dtype) * scale_inv
+
+
+def fp8_dequant_of_twice_the_scale(W_fp8, scale_inv, block_size=None):
+    return W_fp8.to(scale_inv.dtype) * scale_inv * 2
+
+
+def selective_log_softmax(logits, index):
+    """As unsloth has it: an index that is no class raises no error, and nothing is said of it."""
+    own = torch.arange(logits.shape[-1]) == index.unsqueeze(-1)
+    return torch.where(own, logits, 0.0).sum(-1) - torch.logsumexp(logits, -1)
+
+
+def selective_log_softmax_of_the_others(logits, index):
+    own = torch.arange(logits.shape[-1]) == index.unsqueeze(-1)
+    return torch.where(own, logits, 0.0).sum(-1) - torch.logsumexp(torch.where(own, -1e30, logits), -1)
+
+
+RIGHT = (grouped_mm, grouped_gemm, swiglu, swiglu_torch_forward, fp8_dequant_blockwise, selective_log_softmax)
+WRONG = (
+    grouped_mm_of_the_first_matrix, swiglu_torch_forward_without_one, fp8_dequant_of_twice_the_scale,
+    selective_log_softmax_of_the_others,
+)  # fmt: skip
+test_a_right_function_conforms = conforming(RIGHT)
+test_a_wrong_function_does_not = refuted(WRONG)
