@@ -27,6 +27,7 @@ from .possible_layouts import (
     differing_later,
     narrow,
     needed_ties,
+    of_other_places,
     of_same_inputs,
     one_length,
     tells_apart,
@@ -81,14 +82,16 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
         subject.read_as(own)
     best = max(others, key=lambda name: (fits[name].count("right"), -others.index(name)), default=own)
     if (count := fits.get(best, []).count("right")) > 0:
-        return Reading(best, count)
+        elsewhere = (name for name in of_other_places(operator, best) if "shaped" in fits.get(name, ()))
+        fewer = (name for name in elsewhere if fits[name].count("right") < count)
+        return Reading(next(fewer, best), count)  # what is wrong along axes that have one entry is seen there
     if not any(found.count("right") for found in fits.values()) and (name := _narrow(subject, operator, dtype, device)):
         return Reading(name, 1, ties=needed_ties(operator, name, subject.form.told))
     turned = [name for name in of_same_inputs(operator, own) if "refused" in fits.get(name, ())]  # by equal sizes alone
     others = [name for name in others if name not in turned]
     most = max((fits[name].count("shaped") for name in others), default=0)
     shaped = [name for name in others if fits[name].count("shaped") == most]
-    alike = {*differing_later(operator, shaped[0])} if shaped else set[str]()
+    alike = {*differing_later(operator, shaped[0]), *of_other_places(operator, shaped[0])} if shaped else set[str]()
     shaped = [name for name in shaped if name not in alike]
     if (len(shaped) == 1 or subject.form.layout.stacks) and most > fits[own].count("shaped"):
         return Reading(shaped[0], most, by_shape=True)

@@ -62,6 +62,20 @@ def of_same_inputs(operator: Mechanism, name: str) -> list[str]:
     return [x.name for x in others if x.stacks == own.stacks and all(x.text(n) == own.text(n) for n in operator.inputs)]
 
 
+def of_other_places(operator: Mechanism, name: str) -> list[str]:
+    """The layouts that differ from one in the places of rows alone, which are where that has axes of one entry."""
+    own = layout_of(operator.layouts, name)
+    others = (layout_of(operator.layouts, other) for other in operator.layouts if other != name)
+    return [x.name for x in others if x.stacks == own.stacks and all(_moved(x, own, n) for n in operator.layouts[name])]
+
+
+def _moved(one: Layout, other: Layout, name: str) -> bool:
+    """Whether the axes of an array are the same, or one entry long in either of two layouts."""
+    axes, others = pattern(one.text(name)).axes, pattern(other.text(name)).axes
+    pairs = zip(axes, others, strict=True) if len(axes) == len(others) else ()
+    return len(axes) == len(others) and all(a == b or [NEW] in ([*a], [*b]) for a, b in pairs)
+
+
 def _axes(layout: Layout, name: str) -> tuple[frozenset[str], ...]:
     """The letters of each axis of an array, in no order where they are several."""
     return tuple(frozenset(axis) for axis in pattern(layout.text(name)).axes)

@@ -32,7 +32,7 @@ HANDLING = frozenset(
 )
 """How names begin of functions that do something with an operator, or about it."""
 ABOUT = frozenset(
-    {"supported", "eligible", "ok", "takes", "layout", "shape", "shapes", "geometry", "limit", "config"}
+    {"supported", "eligible", "ok", "takes", "layout", "geometry", "limit", "config"}
     | {"configs", "configuration", "metadata", "validation", "generator", "flops", "parameters", "decorate"}
 )
 """How names end of functions that tell something about an operator, or of its arrays."""

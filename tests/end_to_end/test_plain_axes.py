@@ -61,6 +61,53 @@ def mlp_swiglu(x, w_gate, w_up, w_down):
     return (F.silu(x @ w_gate) * (x @ w_up)) @ w_down
 
 
+def layer_norm_2d(x, weight, bias, eps=1e-6):
+    """As ConvNeXt has it: channels are the second axis."""
+    centred = x - x.mean(1, keepdim=True)
+    normed = centred / torch.sqrt(centred.square().mean(1, keepdim=True) + eps)
+    return weight[:, None, None] * normed + bias[:, None, None]
+
+
+def rms_norm_of_channels(x, weight, eps=1e-6):
+    _batch, channels, _length = x.shape
+    return x * torch.rsqrt(x.square().mean(1, keepdim=True) + eps) * weight.view(1, channels, 1)
+
+
+def layer_norm_2d_of_lines(x, weight, bias, eps=1e-6):
+    """All channels of a line have one mean."""
+    return layer_norm_over((1, 3), x, weight, bias, eps)
+
+
+def layer_norm_2d_of_items(x, weight, bias, eps=1e-6):
+    return layer_norm_over((0, 1), x, weight, bias, eps)
+
+
+def layer_norm_over(axes, x, weight, bias, eps):
+    centred = x - x.mean(axes, keepdim=True)
+    normed = centred / torch.sqrt(centred.square().mean(axes, keepdim=True) + eps)
+    return weight[:, None, None] * normed + bias[:, None, None]
+
+
+def softmax_over_heads(scores):
+    _batch, _heads, _length, _keys = scores.shape
+    return scores.exp() / scores.exp().sum((1, 3), keepdim=True)
+
+
+def softmax_over_items(scores):
+    _batch, _heads, _length, _keys = scores.shape
+    return scores.exp() / scores.exp().sum((0, 3), keepdim=True)
+
+
+def silu_and_mul_of_the_first_item(x):
+    _batch, _length, dim = x.shape
+    return F.silu(x[:1, :, : dim // 2]) * x[..., dim // 2 :]
+
+
+def cross_entropy_of_the_first_item(logits, targets):
+    _batch, _length, _vocab = logits.shape
+    return F.cross_entropy(logits[0], targets[0])
+
+
 def softmax_of_queries(scores):
     _batch, _heads, _length, _keys = scores.shape
     return torch.softmax(scores, -2)
@@ -99,6 +146,8 @@ LAYOUTS = {
     quantize: "brn",
     silu_and_mul: "brw",
     mlp_swiglu: "brd",
+    layer_norm_2d: "bnhr",
+    rms_norm_of_channels: "bnr",
 }
 WRONG = [
     softmax_of_queries,
@@ -107,6 +156,12 @@ WRONG = [
     linear_cross_entropy_of_all,
     quantize_by_128,
     mul_and_silu,
+    layer_norm_2d_of_lines,
+    layer_norm_2d_of_items,
+    softmax_over_heads,
+    softmax_over_items,
+    silu_and_mul_of_the_first_item,
+    cross_entropy_of_the_first_item,
 ]
 
 

@@ -8,6 +8,7 @@ from attnspec.judging.possible_layouts import (
     following,
     narrow,
     needed_ties,
+    of_other_places,
     of_same_inputs,
     sizes_by_letter,
     tells_apart,
@@ -57,6 +58,14 @@ def test_layouts_may_differ_in_further_outputs_alone():
 def test_layouts_may_differ_in_outputs_alone():
     assert ["bhsd_bshd", "bhsd_bsd"] == of_same_inputs(ATTENTION, "bhsd")
     assert ["bshd_lse"] == of_same_inputs(ATTENTION, "bshd")
+
+
+def test_layouts_may_differ_in_where_axes_of_one_entry_are():
+    norms, softmax = library()["layer_norm"], library()["softmax"]
+    assert ["brhn", "rbhn"] == of_other_places(softmax, "bhrn")
+    assert ["bnrw", "rnhw"] == of_other_places(norms, "bnhr")  # the channels stay where they are
+    assert ["rbn"] == of_other_places(norms, "brn")
+    assert [] == of_other_places(ATTENTION, "bhsd")
 
 
 def test_folded_axes_need_a_length_that_is_told():
