@@ -66,9 +66,9 @@ def lacks_something(error: BaseException) -> bool:
         return WITHOUT_GROUP in str(error)
     if isinstance(error, AttributeError):
         return str(error).startswith(NAMESPACE)
-    if isinstance(error, ModuleNotFoundError):
+    if isinstance(error, ImportError):
         return True
-    if isinstance(error, NotImplementedError) and WITHOUT_BACKEND.match(str(error)):
+    if isinstance(error, RuntimeError) and any(text.search(str(error)) for text in (WITHOUT_PACKAGE, WITHOUT_BACKEND)):
         return True
     return isinstance(error, AssertionError | RuntimeError) and any(text in str(error) for text in WITHOUT_DEVICE)
 
@@ -82,6 +82,8 @@ def file_of(function: Any) -> str:
 
 REFUSING = (AssertionError, NotImplementedError, TypeError, ValueError)
 """What functions raise for calls that they do not take."""
+WITHOUT_PACKAGE = re.compile(r"\b(is not (available|installed)|please (install|update))\b", re.IGNORECASE)
+"""How functions say that a package is not there, or not in a version that has what they call."""
 WITHOUT_DEVICE = (
     "Torch not compiled with CUDA enabled",
     "Found no NVIDIA driver on your system",

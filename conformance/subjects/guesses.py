@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -175,7 +176,9 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     def whole(one: Signature) -> bool:
         activations = {name for name, text in one.fixed.items() if name in ACTIVATIONS and text == "true"}
         said = activations <= {*words_of(adapter.name).split("_")}  # as no parameter says them
-        return said and {*layout_parts(one, known[one.operator])} <= taken
+        operator = known[one.operator]
+        complete = one.is_called(adapter.name) or _gives(one, taken, operator)
+        return said and complete and {*layout_parts(one, operator)} <= taken
 
     def beyond(one: Signature) -> set[str]:
         return one.beyond(known[one.operator])
@@ -200,6 +203,13 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
         return found
     better = found.operator == guessed.operator and _understood(guessed, names) > _understood_by(found, names) + 1
     return None if better or _like_its_operator([*names], guessed) else found
+
+
+def _gives(interface: Signature, taken: Collection[str], operator: Mechanism) -> bool:
+    """Whether some of the parameters of an interface give all inputs that are given by all of them."""
+    every = {name: {*re.findall(r"\w+", " ".join(x.texts))} for name, x in interface.parameters.items()}
+    given = set[str]().union(*(names for name, names in every.items() if name in taken))
+    return {*operator.required} & set[str]().union(*every.values()) <= given
 
 
 def _is_said(interface: Signature, function: str) -> bool:

@@ -100,6 +100,9 @@ def test_a_first_line_that_announces_others_is_told_with_the_last_of_them(text, 
         (AttributeError("'Tensor' object has no attribute 'swapdims_'"), False),
         (NotImplementedError("Could not run 'aten::_fused' with arguments from the 'CPU' backend. This could"), True),
         (NotImplementedError("no dropout"), False),
+        (ImportError("flash_attn is required"), True),
+        (RuntimeError("AITER MXFP8 MHA v4 is not available, please update AITER."), True),
+        (RuntimeError("the scale is not finite"), False),
     ],
 )
 def test_what_is_said_where_there_is_no_device_group_module_or_operator_is_known(error, lacks):

@@ -264,6 +264,13 @@ def test_an_interface_of_which_the_name_has_no_word_is_found_by_three_parameters
     assert "merge_state" == completed(Adapter("merged", "", merged, "torch"), Asked(), None).like
 
 
+def test_an_interface_is_that_of_functions_that_are_passed_all_inputs_of_it():
+    def token_choice(hidden_states, gating_output, topk, renormalize): ...
+
+    with pytest.raises(UsageError, match="does not say which operator it is"):
+        completed(Adapter("token_choice", "", token_choice, "torch"), Asked(), None)
+
+
 def test_parameters_that_are_no_arrays_by_their_names_are_not_passed_any():
     def ssd(x, a, b, c, block_len): ...
 
