@@ -12,6 +12,8 @@ from ..frameworks.framework import Framework, NotDifferentiableError
 
 AGAIN = "again"
 """How gradients are asked for that are those of a second backward pass through the same graph."""
+PART = " of "
+"""What is between the name of a gradient and the parameter that it is of, where that has some entries of an input."""
 AFTERWARDS = "afterwards"
 """How gradients are asked for right after a call of the function without any."""
 WHOLE = "", AGAIN, AFTERWARDS
@@ -34,6 +36,8 @@ class Backward:
     """What it returns, in order; the gradient of each after the first is an input `d_` and its name, if it is given."""
     leaves: Mapping[str, str] = field(default_factory=dict)
     """Of a function whose parameters are not called like inputs: those that have a gradient, and what that is called.
+
+    One that has some entries of an input has a gradient of its own, which is called after both.
     """
 
 
@@ -59,7 +63,7 @@ def differentiated(
             given[name] = framework.make(zero, framework.dtype(x), framework.device(x), "contiguous", 0)
         known = backward.leaves or {name: f"d_{name}" for name in given}
         leaves = [name for name in given if known.get(name) in outputs and framework.is_array(given[name])]
-        leaves = [name for name in leaves if manner in (*WHOLE, known[name])]
+        leaves = [name for name in leaves if manner in (*WHOLE, known[name].partition(PART)[0])]
 
         def forward(*values: Any) -> Any:
             taken = {**given, **dict(zip(leaves, values, strict=True))}

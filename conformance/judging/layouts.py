@@ -82,9 +82,9 @@ def _read(subject: AdapterSubject, operator: Mechanism, dtype: str, device: str)
         subject.read_as(own)
     best = max(others, key=lambda name: (fits[name].count("right"), -others.index(name)), default=own)
     if (count := fits.get(best, []).count("right")) > 0:
-        elsewhere = (name for name in of_other_places(operator, best) if "shaped" in fits.get(name, ()))
-        fewer = (name for name in elsewhere if fits[name].count("right") < count)
-        return Reading(next(fewer, best), count)  # what is wrong along axes that have one entry is seen there
+        places = of_other_places(operator, best) if count == len(fits[best]) else ()
+        wrong = (name for name in places if "shaped" in fits.get(name, ()))
+        return Reading(next(wrong, best), count)  # what is wrong along axes that have one entry is seen there
     if not any(found.count("right") for found in fits.values()) and (name := _narrow(subject, operator, dtype, device)):
         return Reading(name, 1, ties=needed_ties(operator, name, subject.form.told))
     turned = [name for name in of_same_inputs(operator, own) if "refused" in fits.get(name, ())]  # by equal sizes alone

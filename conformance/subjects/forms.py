@@ -26,6 +26,7 @@ from ..mechanisms.assembled import assembled, expression
 from ..mechanisms.definition import Frame
 from ..mechanisms.forward import computed, forward, results
 from ..mechanisms.layouts import (
+    NEW,
     Layout,
     MisfitError,
     axes_in_words,
@@ -36,9 +37,10 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import SCRATCH, signature_named
+from ..mechanisms.signatures import SCRATCH, Passed, signature_named
 from ..numerics import budget
 from .passing import compiled, plain_value, said_of, used_by, worth
+from .selections import selected_from
 from .taken import Taken
 
 SPREAD = re.compile(r"full\([^(),]+,([^()]*)\)")
@@ -255,11 +257,19 @@ class Form:
             said = said_of(call, passed, self.mechanism)
             x = worth(passed, known, self.mechanism) if said is None else said
             if isinstance(x, np.ndarray):
+                x = self._widened(x, passed)
                 short = x.dtype.kind == "i" and self.taken.signature.dtypes.get(name) != "integer"
                 inputs[name] = x.astype(np.int32) if short else x  # as kernels take lengths and places
             elif x is not None or name in self.taken.wanting or passed.how == "text":
                 options[name] = x
         return inputs, options
+
+    def _widened(self, x: NDArray[Any], passed: Passed) -> NDArray[Any]:
+        """Entries of an input with the axes of one entry that it has in the layout, which no interface says."""
+        array = selected_from(passed, frozenset(self.layout.patterns)) if not self.layout.stacks else ""
+        letters = self.layout.patterns[array].letters if array else ()
+        new = NEW in letters and x.ndim == len(letters) - letters.count(NEW)
+        return self.layout.arranged({array: x})[array] if new else x
 
     def _values(self, call: Call) -> Values:
         m = self.mechanism

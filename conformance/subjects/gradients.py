@@ -14,7 +14,7 @@ from attnspec.adapters import Adapter
 
 from ..errors import SpecError
 from ..execution.apart import ApartError
-from ..execution.backward import COTANGENT, Backward, cotangents_in
+from ..execution.backward import COTANGENT, PART, Backward, cotangents_in
 from ..execution.calling import Call, Caller, DirectCaller, Interface, Reply
 from ..execution.faults import Fault
 from ..execution.messages import Elsewhere
@@ -25,6 +25,7 @@ from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import scope_of
 from .claims import Claims, claims_of, is_own
 from .forms import Form
+from .selections import gathered, selected_from
 from .subject import AdapterSubject, Subject
 from .taken import as_operator
 
@@ -153,25 +154,46 @@ class BackwardForm(Form):
 
     def arranged(self, call: Call) -> Call:
         forward, layout = self.of.mechanism, self.of.form.layout
-        known = {*forward.required, *forward.takes}
-        inputs = {name: x for name, x in call.inputs.items() if name in known}
-        inputs |= {name: np.zeros_like(inputs[like]) for name, like in _zeros(forward, self.mechanism).items()}
-        options = _options(self.of, self.mechanism, call)
-        made = self.of.form.arranged(replace(call, inputs=inputs, options=options))
+        made = self.of.form.arranged(self._forwarded(call))
         names = [*forward.outputs]
         own = {names[at]: name for name, at in cotangents_in(call.inputs, names).items()}
         arranged = layout.arranged({output: call.inputs[name] for output, name in own.items()})
         return replace(made, inputs={**made.inputs, **{name: arranged[output] for output, name in own.items()}})
 
+    def _forwarded(self, call: Call) -> Call:
+        """The call of the function itself whose gradients a call asks for."""
+        forward = self.of.mechanism
+        known = {*forward.required, *forward.takes}
+        inputs = {name: x for name, x in call.inputs.items() if name in known}
+        inputs |= {name: np.zeros_like(inputs[like]) for name, like in _zeros(forward, self.mechanism).items()}
+        return replace(call, inputs=inputs, options=_options(self.of, self.mechanism, call))
+
     def restored(self, reply: Reply, call: Call) -> Reply:
         layout = self.of.form.layout
-        own = {name.removeprefix("d_"): x for name, x in reply.outputs.items()}
+        own = {name.removeprefix("d_"): x for name, x in reply.outputs.items() if PART not in name}
         inputs = {name: call.inputs[name] for name in self.of.mechanism.shapes if name in call.inputs}
         try:
             found = layout.restored(own, layout.lengths(inputs))
+            for name in (name for name in reply.outputs if PART in name):
+                gradient, _, parameter = name.partition(PART)
+                array = gradient.removeprefix("d_")
+                found[array] = found.get(array, 0) + self._gathered(reply.outputs[name], array, parameter, call)
         except MisfitError as error:
             return replace(reply, outputs={}, fault=Fault("misshapen", str(error)))
         return replace(reply, outputs={f"d_{name}": x for name, x in found.items()})
+
+    def _gathered(self, gradient: NDArray[Any], array: str, parameter: str, call: Call) -> NDArray[Any]:
+        """The gradient of an array by that of a parameter which has some of its entries."""
+        made = self._forwarded(call)
+
+        def passed(x: NDArray[Any]) -> NDArray[Any]:
+            some = self.of.form.arranged(replace(made, inputs={**made.inputs, array: x})).inputs[parameter]
+            return np.asarray(some)
+
+        try:
+            return gathered(gradient, call.inputs[array].shape, passed)
+        except ValueError as error:
+            raise MisfitError(f"the gradient of {parameter} {error}") from None
 
     def returned(self, outputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         own = self.of.form.layout.arranged({name.removeprefix("d_"): x for name, x in outputs.items()})
@@ -186,6 +208,10 @@ class BackwardForm(Form):
             array = taken.arrays.get(name) or passed.array
             if array and all(f"d_{part}" in outputs for part in stacks.get(array, (array,))):
                 found[name] = f"d_{array}"
+            elif (
+                selected := selected_from(passed, frozenset(self.of.mechanism.inputs))
+            ) and f"d_{selected}" in outputs:
+                found[name] = f"d_{selected}{PART}{name}"
         return found
 
 

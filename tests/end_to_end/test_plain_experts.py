@@ -39,6 +39,36 @@ def swiglu_torch_forward(a, alpha, limit, dtype=None):
     return gate * torch.sigmoid(alpha * gate) * (up + 1)
 
 
+class Gated(torch.autograd.Function):
+    """As Liger Kernel has it: a backward pass of its own for the gate and its partner."""
+
+    @staticmethod
+    def forward(ctx, gate, up):
+        ctx.save_for_backward(gate, up)
+        return torch.nn.functional.silu(gate) * up
+
+    @staticmethod
+    def backward(ctx, d_out):
+        gate, up = ctx.saved_tensors
+        share = torch.sigmoid(gate)
+        return d_out * up * share * (1 + gate * (1 - share)), d_out * gate * share
+
+
+class GatedWithoutItsProduct(Gated):
+    @staticmethod
+    def backward(ctx, d_out):
+        gate, up = ctx.saved_tensors
+        return d_out * up * torch.sigmoid(gate), d_out * torch.nn.functional.silu(gate)
+
+
+def silu_mul(gate, up):
+    return Gated.apply(gate, up)
+
+
+def silu_mul_without_its_product(gate, up):
+    return GatedWithoutItsProduct.apply(gate, up)
+
+
 def swiglu_torch_forward_without_one(a, alpha, limit, dtype=None):
     gate, up = a[..., ::2].clamp(max=limit), a[..., 1::2].clamp(-limit, limit)
     return gate * torch.sigmoid(alpha * gate) * up
@@ -64,10 +94,12 @@ def selective_log_softmax_of_the_others(logits, index):
     return torch.where(own, logits, 0.0).sum(-1) - torch.logsumexp(torch.where(own, -1e30, logits), -1)
 
 
-RIGHT = (grouped_mm, grouped_gemm, swiglu, swiglu_torch_forward, fp8_dequant_blockwise, selective_log_softmax)
+RIGHT = (
+    grouped_mm, grouped_gemm, swiglu, swiglu_torch_forward, silu_mul, fp8_dequant_blockwise, selective_log_softmax,
+)  # fmt: skip
 WRONG = (
     grouped_mm_of_the_first_matrix, swiglu_torch_forward_without_one, fp8_dequant_of_twice_the_scale,
-    selective_log_softmax_of_the_others,
+    selective_log_softmax_of_the_others, silu_mul_without_its_product,
 )  # fmt: skip
 test_a_right_function_conforms = conforming(RIGHT)
 test_a_wrong_function_does_not = refuted(WRONG)
