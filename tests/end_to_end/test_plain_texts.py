@@ -19,7 +19,7 @@ def cross_entropy_loss(logits, labels):
     return F.cross_entropy(shift_logits.view(-1, shift_logits.shape[-1]), shift_labels.view(-1))
 
 
-def cross_entropy_by_log_softmax(logits, tokens):
+def cross_entropy_of_texts(logits, tokens):
     """Of a batch of texts, each with its next tokens."""
     log_p = torch.log_softmax(logits[:, :-1], -1)
     next_tokens = tokens[:, 1:, None]
@@ -57,7 +57,7 @@ SAID = {
     causal_lm_cross_entropy: (TEXT, ""),
     cross_entropy_loss: (TEXT, ""),
     linear_cross_entropy: (TEXT, ""),
-    cross_entropy_by_log_softmax: (TEXT, ""),
+    cross_entropy_of_texts: (TEXT, ""),
     cross_entropy_of_tokens: ("", TEXT),
 }
 WRONG = [cross_entropy, cross_entropy_shifted_twice, cross_entropy_of_the_next]
