@@ -111,6 +111,8 @@ class Interface:
     """Options that are objects with attributes, in place of a mapping."""
     typed: frozenset[str] = frozenset()
     """Options that are dtypes of the framework, in place of their names."""
+    returned: Mapping[str, str] = field(default_factory=dict)
+    """The dtype of an output that a parameter of another dtype is called like."""
     refusing: bool = False
     """Whether an error that the function raises by a statement of its own refuses the call."""
     others: int = 0
@@ -358,11 +360,11 @@ class DirectCaller:
         for name, x in outputs.items():
             if not self.framework.is_array(x):
                 continue
-            own = call.dtypes.get(name)
-            dtype, expected = self.framework.dtype(x), own or self.interface.dtype_of(name, call.dtype)
-            wide_enough = name in self.interface.dtypes and dtype == "float64" and expected not in KINDS
+            own, dtypes = call.dtypes.get(name), {**self.interface.dtypes, **self.interface.returned}
+            dtype, expected = self.framework.dtype(x), own or dtype_under(call.dtype, dtypes.get(name))
+            wide_enough = name in dtypes and dtype == "float64" and expected not in KINDS
             whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])
-            free = self.interface.dtypes.get(name) == NUMBER or name.startswith(OTHER)
+            free = dtypes.get(name) == NUMBER or name.startswith(OTHER)
             if dtype != expected and not (free or wide_enough or (expected in KINDS and whole)):
                 yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
             if not self.framework.is_on(x, call.device):

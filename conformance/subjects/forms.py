@@ -129,7 +129,12 @@ class Form:
         outputs = tuple(name if name != "_" else f"_{number}" for number, name in enumerate(one.returns or m.outputs))
         dtypes |= dict.fromkeys({*outputs} - {*m.outputs, *one.dtypes}, "number")  # none of the operator's
         objects, typed = (frozenset(n for n, how in passed.items() if how.how == kind) for kind in ("object", "dtype"))
-        return Interface(m.operator, self.taken.leading, outputs, dtypes, into=into, objects=objects, typed=typed)
+        both = (n for n in outputs if n in one.dtypes and n in m.dtypes and n in passed and passed[n].how == "array")
+        returned = {name: m.dtypes[name] for name in both}
+        leading = self.taken.leading
+        return Interface(
+            m.operator, leading, outputs, dtypes, into=into, objects=objects, typed=typed, returned=returned
+        )
 
     def called(self, make: Callable[[Call], Reply], call: Call) -> Reply:
         """The reply to a call, which is made in this form; one that the form has no room for is not supported."""

@@ -83,6 +83,28 @@ def fp8_dequant_of_twice_the_scale(W_fp8, scale_inv, block_size=None):
     return W_fp8.to(scale_inv.dtype) * scale_inv * 2
 
 
+def dequant_mxfp8(x, scales):
+    """As SGLang and vLLM have it: codes in float8, and scales as powers of two."""
+    blocks = x.float().reshape(*x.shape[:-1], -1, 32)
+    if x.dtype != torch.float8_e4m3fn:
+        raise TypeError("codes are in float8_e4m3fn")
+    return (blocks * torch.exp2(scales.float() - 127)[..., None]).reshape(x.shape)
+
+
+def nvfp4_dequantize(packed, scale, global_scale):
+    """As compressed-tensors has it: scales in float8."""
+    if scale.dtype != torch.float8_e4m3fn:
+        raise TypeError("scales are in float8_e4m3fn")
+    codes = torch.stack((packed & 15, packed >> 4), -1).flatten(-2)
+    sizes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])[(codes & 7).long()]
+    numbers = torch.where(codes >= 8, -sizes, sizes).reshape(*packed.shape[:-1], -1, 16)
+    return (numbers * (scale.float() / global_scale)[..., None]).flatten(-2)
+
+
+def nvfp4_dequantize_of_the_high_half_first(packed, scale, global_scale):
+    return nvfp4_dequantize(packed >> 4 | packed << 4, scale, global_scale)
+
+
 def selective_log_softmax(logits, index):
     """As unsloth has it: an index that is no class raises no error, and nothing is said of it."""
     own = torch.arange(logits.shape[-1]) == index.unsqueeze(-1)
@@ -96,10 +118,12 @@ def selective_log_softmax_of_the_others(logits, index):
 
 RIGHT = (
     grouped_mm, grouped_gemm, swiglu, swiglu_torch_forward, silu_mul, fp8_dequant_blockwise, selective_log_softmax,
+    dequant_mxfp8, nvfp4_dequantize,
 )  # fmt: skip
 WRONG = (
     grouped_mm_of_the_first_matrix, swiglu_torch_forward_without_one, fp8_dequant_of_twice_the_scale,
     selective_log_softmax_of_the_others, silu_mul_without_its_product,
+    nvfp4_dequantize_of_the_high_half_first,
 )  # fmt: skip
 test_a_right_function_conforms = conforming(RIGHT)
 test_a_wrong_function_does_not = refuted(WRONG)
