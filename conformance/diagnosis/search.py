@@ -29,8 +29,7 @@ BESIDE = 12
 FEWER = (4, 4)
 """Cases beside a wrong one, and fresh ones, asked about before a subject is called what it is elsewhere."""
 QUIET = 12
-"""Cases that differ from a wrong one in an option or input, or in a size, and that it is asked about though it is to
-be right."""
+"""Cases that differ from a wrong one in an option, an input or a size, which it is asked about to be found right on."""
 LOOKED_AT = 24
 """Cases of either kind, failing and not, on which the parts of a pair are looked for."""
 COMPARED = 8

@@ -357,9 +357,7 @@ class DirectCaller:
                     break
 
     def _mistyped(self, call: Call, outputs: Mapping[str, Any]) -> Iterator[Breach]:
-        for name, x in outputs.items():
-            if not self.framework.is_array(x):
-                continue
+        for name, x in ((name, x) for name, x in outputs.items() if self.framework.is_array(x)):
             own, dtypes = call.dtypes.get(name), {**self.interface.dtypes, **self.interface.returned}
             dtype, expected = self.framework.dtype(x), own or dtype_under(call.dtype, dtypes.get(name))
             wide_enough = name in dtypes and dtype == "float64" and expected not in KINDS
@@ -368,8 +366,7 @@ class DirectCaller:
             if dtype != expected and not (free or wide_enough or (expected in KINDS and whole)):
                 yield Breach("dtype", f"the output {name!r} is {dtype}, not {expected}")
             if not self.framework.is_on(x, call.device):
-                says = f"the output {name!r} is on {self.framework.device(x)}, not on {call.device}"
-                yield Breach("device", says)
+                yield Breach("device", f"the output {name!r} is on {self.framework.device(x)}, not on {call.device}")
 
 
 def callable_of(function: Callable[..., Any], interface: Interface) -> Callable[..., Any]:
