@@ -66,9 +66,11 @@ def lacks_something(error: BaseException) -> bool:
         return WITHOUT_GROUP in str(error)
     if isinstance(error, AttributeError):
         return str(error).startswith(NAMESPACE)
-    if isinstance(error, ImportError):
+    if isinstance(error, ModuleNotFoundError):
         return True
-    if isinstance(error, RuntimeError) and any(text.search(str(error)) for text in (WITHOUT_PACKAGE, WITHOUT_BACKEND)):
+    if isinstance(error, ImportError | RuntimeError) and any(
+        text.search(str(error)) for text in (WITHOUT_PACKAGE, WITHOUT_BACKEND)
+    ):
         return True
     return isinstance(error, AssertionError | RuntimeError) and any(text in str(error) for text in WITHOUT_DEVICE)
 

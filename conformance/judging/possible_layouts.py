@@ -64,9 +64,9 @@ def of_same_inputs(operator: Mechanism, name: str) -> list[str]:
 
 def of_other_places(operator: Mechanism, name: str) -> list[str]:
     """The layouts that differ from one in the places of rows alone, which are where that has axes of one entry."""
-    own = layout_of(operator.layouts, name)
-    others = (layout_of(operator.layouts, other) for other in operator.layouts if other != name)
-    return [x.name for x in others if x.stacks == own.stacks and all(_moved(x, own, n) for n in operator.layouts[name])]
+    own, others = layout_of(operator.layouts, name), (layout_of(operator.layouts, other) for other in operator.layouts)
+    plain = [x for x in others if x.name != name and not (x.stacks or own.stacks)]
+    return [x.name for x in plain if all(_moved(x, own, n) for n in operator.layouts[name])]
 
 
 def _moved(one: Layout, other: Layout, name: str) -> bool:

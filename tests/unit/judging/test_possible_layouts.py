@@ -65,7 +65,7 @@ def test_layouts_may_differ_in_where_axes_of_one_entry_are():
     assert ["brhn", "rbhn"] == of_other_places(softmax, "bhrn")
     assert ["bnrw", "rnhw"] == of_other_places(norms, "bnhr")  # the channels stay where they are
     assert ["rbn"] == of_other_places(norms, "brn")
-    assert [] == of_other_places(ATTENTION, "bhsd")
+    assert [] == of_other_places(ATTENTION, "bhsd") == of_other_places(ATTENTION, "qkv")  # which is several in one
 
 
 def test_folded_axes_need_a_length_that_is_told():
