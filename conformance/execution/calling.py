@@ -357,8 +357,9 @@ class DirectCaller:
                     break
 
     def _mistyped(self, call: Call, outputs: Mapping[str, Any]) -> Iterator[Breach]:
+        dtypes = {**self.interface.dtypes, **self.interface.returned}
         for name, x in ((name, x) for name, x in outputs.items() if self.framework.is_array(x)):
-            own, dtypes = call.dtypes.get(name), {**self.interface.dtypes, **self.interface.returned}
+            own = call.dtypes.get(name)
             dtype, expected = self.framework.dtype(x), own or dtype_under(call.dtype, dtypes.get(name))
             wide_enough = name in dtypes and dtype == "float64" and expected not in KINDS
             whole = dtype.startswith(("int", "uint")) if expected == "integer" else dtype.startswith(expected[:4])

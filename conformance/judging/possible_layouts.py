@@ -72,8 +72,7 @@ def of_other_places(operator: Mechanism, name: str) -> list[str]:
 def _moved(one: Layout, other: Layout, name: str) -> bool:
     """Whether the axes of an array are the same, or one entry long in either of two layouts."""
     axes, others = pattern(one.text(name)).axes, pattern(other.text(name)).axes
-    pairs = zip(axes, others, strict=True) if len(axes) == len(others) else ()
-    return len(axes) == len(others) and all(a == b or [NEW] in ([*a], [*b]) for a, b in pairs)
+    return len(axes) == len(others) and all(a == b or (NEW,) in (a, b) for a, b in zip(axes, others, strict=True))
 
 
 def _axes(layout: Layout, name: str) -> tuple[frozenset[str], ...]:

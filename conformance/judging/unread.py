@@ -13,20 +13,9 @@ from .fits import giving
 from .settling import Declined
 from .trial import Faulted, Trial
 
-OTHERWISE = tuple(
-    f"returned {what}"
-    for what in (
-        "a function",
-        "a method",
-        "a type",
-        "a module",
-        "a str",
-        "a bool",
-        "a tuple",
-        "a dict",
-        "None, and no ",
-    )
-)
+NO_ARRAYS = ("function", "method", "type", "module", "str", "bool", "tuple", "dict")
+"""The types of what is no array, and none that is in the place of one."""
+OTHERWISE = (*(f"returned a {kind}" for kind in NO_ARRAYS), "returned None, and no ")
 """How it is said of a function that it returns what no function returns that computes something, or several."""
 UNPACKING = ("ValueError: not enough values to unpack", "ValueError: too many values to unpack")
 """How the errors of a function begin that takes its arguments for arrays of other axes, or for several."""

@@ -37,7 +37,7 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import SCRATCH, Passed, signature_named
+from ..mechanisms.signatures import SCRATCH, signature_named
 from ..numerics import budget
 from .passing import compiled, plain_value, said_of, used_by, worth
 from .selections import selected_from
@@ -262,19 +262,31 @@ class Form:
             said = said_of(call, passed, self.mechanism)
             x = worth(passed, known, self.mechanism) if said is None else said
             if isinstance(x, np.ndarray):
-                x = self._widened(x, passed)
+                x = self._widened(x, name)
                 short = x.dtype.kind == "i" and self.taken.signature.dtypes.get(name) != "integer"
                 inputs[name] = x.astype(np.int32) if short else x  # as kernels take lengths and places
             elif x is not None or name in self.taken.wanting or passed.how == "text":
                 options[name] = x
         return inputs, options
 
-    def _widened(self, x: NDArray[Any], passed: Passed) -> NDArray[Any]:
+    def entries(self, parameter: str, call: Call) -> NDArray[Any]:
+        """What one parameter of a known interface is passed that has entries of an input."""
+        assert self.taken is not None
+        return self._widened(worth(self.taken.passed[parameter], self._values(call), self.mechanism), parameter)
+
+    def _widened(self, x: NDArray[Any], parameter: str) -> NDArray[Any]:
         """Entries of an input with the axes of one entry that it has in the layout, which no interface says."""
-        array = selected_from(passed, frozenset(self.layout.patterns)) if not self.layout.stacks else ""
+        array = self._wide.get(parameter, "")
         letters = self.layout.patterns[array].letters if array else ()
-        new = NEW in letters and x.ndim == len(letters) - letters.count(NEW)
-        return self.layout.arranged({array: x})[array] if new else x
+        return self.layout.arranged({array: x})[array] if array and x.ndim == len({*letters} - {NEW}) else x
+
+    @functools.cached_property
+    def _wide(self) -> dict[str, str]:
+        """The parameters that have entries of an input with axes of one entry in the layout, each with that input."""
+        passed, layout = self.taken.passed if self.taken is not None else {}, self.layout
+        wide = {name for name, each in layout.patterns.items() if NEW in each.letters} if not layout.stacks else ()
+        found = {name: selected_from(each, layout.patterns) for name, each in passed.items()} if wide else {}
+        return {name: array for name, array in found.items() if array in wide}
 
     def _values(self, call: Call) -> Values:
         m = self.mechanism

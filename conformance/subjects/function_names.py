@@ -23,12 +23,12 @@ SYNONYMS = {
     "gla": "linear_attention",
 }
 """What words in the names of functions mean."""
-ASKING = frozenset({"is", "has", "can", "should", "supports", "needs", "check", "assert", "validate", "verify"})
+ASKING = frozenset({"is", "has", "can", "should", "supports", "needs", "uses", "check", "assert", "validate", "verify"})
 """How names begin of functions that ask something about what an operator is, or about what it is given."""
 HANDLING = frozenset(
     {"replace", "insert", "register", "patch", "swap", "load", "save", "init", "initialize", "bench", "benchmark"}
     | {"count", "estimate", "plot", "print", "find", "match", "shard", "allocate", "prepare", "clear", "pad", "reorder"}
-    | {"transform", "record", "uses"}
+    | {"transform", "record"}
 )
 """How names begin of functions that do something with an operator, or about it."""
 ABOUT = frozenset(
@@ -121,10 +121,9 @@ def check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None:
 
 def _of_any(words: list[str], own: str) -> str:
     """What words say that is another thing than an operator, whichever it is; nothing where they do not."""
-    if words and words[0] in ASKING | HANDLING and words[0] not in own.split("_"):
-        return f"{words[0]}, and no more than that about {own}"
-    if words and words[-1] in ABOUT and words[-1] not in own.split("_"):
-        return f"{words[-1]}, and no more than that about {own}"
+    for word, about in zip((*words[:1], *words[-1:]), (ASKING | HANDLING, ABOUT), strict=False):
+        if word in about and word not in own.split("_"):
+            return f"{word}, and no more than that about {own}"
     if words and words[-1] in QUANTIZING and "quant" not in own:
         return f"that codes are made or read for {own}"
     if "loss" in words and not any(word in own for word in LOSSES):

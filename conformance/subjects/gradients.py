@@ -187,8 +187,7 @@ class BackwardForm(Form):
         made = self._forwarded(call)
 
         def passed(x: NDArray[Any]) -> NDArray[Any]:
-            some = self.of.form.arranged(replace(made, inputs={**made.inputs, array: x})).inputs[parameter]
-            return np.asarray(some)
+            return self.of.form.entries(parameter, replace(made, inputs={**made.inputs, array: x}))
 
         try:
             return gathered(gradient, call.inputs[array].shape, passed)
@@ -208,9 +207,7 @@ class BackwardForm(Form):
             array = taken.arrays.get(name) or passed.array
             if array and all(f"d_{part}" in outputs for part in stacks.get(array, (array,))):
                 found[name] = f"d_{array}"
-            elif (
-                selected := selected_from(passed, frozenset(self.of.mechanism.inputs))
-            ) and f"d_{selected}" in outputs:
+            elif (selected := selected_from(passed, self.of.mechanism.inputs)) and f"d_{selected}" in outputs:
                 found[name] = f"d_{selected}{PART}{name}"
         return found
 

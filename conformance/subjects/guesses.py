@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from ..mechanisms.parameters import called_so, described, namesakes, readings
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
 from .function_names import ACTIVATIONS, check_name, said_by, words_of
 from .hints import hints, source_of, without_doubt
+from .passing import used_by
 from .places import misplaced
 from .readings import begun, is_spelt, line_of
 from .renaming import is_told, own_names, stack_called
@@ -207,7 +207,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
 
 def _gives(interface: Signature, taken: Collection[str], operator: Mechanism) -> bool:
     """Whether some of the parameters of an interface give all inputs that are given by all of them."""
-    every = {name: {*re.findall(r"\w+", " ".join(x.texts))} for name, x in interface.parameters.items()}
+    every = {name: used_by(passed, operator) for name, passed in interface.parameters.items()}
     given = set[str]().union(*(names for name, names in every.items() if name in taken))
     return {*operator.required} & set[str]().union(*every.values()) <= given
 

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import ast
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..language.syntax import parse
 from ..mechanisms.signatures import Passed
 
 ARRANGING = frozenset({"concat", "reshape", "permute", "transpose"})
 """Functions of the language that arrange the entries of arrays, and compute with none."""
 
 
-def selected_from(passed: Passed, inputs: frozenset[str]) -> str:
+def selected_from(passed: Passed, inputs: Collection[str]) -> str:
     """The one of some inputs whose entries a parameter is passed, beside constant ones; nothing where it computes."""
-    return _selected(passed.texts[0], inputs) if passed.how == "array" and not passed.texts[0].isidentifier() else ""
-
-
-@functools.lru_cache(maxsize=1000)
-def _selected(text: str, inputs: frozenset[str]) -> str:
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError:  # which our language takes, and Python does not
+    if passed.how != "array" or passed.texts[0].isidentifier():
         return ""
-    used = _names(tree) & inputs
-    array = next(iter(used)) if len(used) == 1 else ""
-    return array if array and _selects(tree, array) else ""
+    tree = parse(passed.texts[0])
+    used = _names(tree) & {*inputs}
+    return next((array for array in used if len(used) == 1 and _selects(tree, array)), "")
 
 
 def _selects(node: ast.expr, array: str) -> bool:

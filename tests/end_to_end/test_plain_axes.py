@@ -63,9 +63,7 @@ def mlp_swiglu(x, w_gate, w_up, w_down):
 
 def layer_norm_2d(x, weight, bias, eps=1e-6):
     """As ConvNeXt has it: channels are the second axis."""
-    centred = x - x.mean(1, keepdim=True)
-    normed = centred / torch.sqrt(centred.square().mean(1, keepdim=True) + eps)
-    return weight[:, None, None] * normed + bias[:, None, None]
+    return layer_norm_over(1, x, weight, bias, eps)
 
 
 def rms_norm_of_channels(x, weight, eps=1e-6):
