@@ -193,7 +193,7 @@ def _declared_groups(adapter: Adapter, options: Options) -> list[Group]:
 def _all_of(one: AdapterSubject, source: str, options: Options) -> list[Group]:
     """The groups of a subject, and those of its other calls and of gradients."""
     known = library_of(options)
-    notes, laws_of = noticed(one, options.device), chosen(options, known)
+    notes, laws_of = noticed(one, options.device, options.dtypes), chosen(options, known)
     several, more = with_further(one, options.device, known, laws_of)
     found = [
         Group(one.adapter.name, each, known[mechanism], dtype, laws, source, (*notes, *more))

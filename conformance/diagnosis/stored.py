@@ -147,7 +147,13 @@ def _unknown(found: Mapping[str, Any], library: Library) -> Iterator[str]:
     if len(found.get("before", ())) > EARLIER:
         yield f"before has {len(found['before'])} cases; expected at most {EARLIER}"
     for case in (found["case"], *found.get("before", ())):
-        yield from _unknown_in(case, m, found["law"])
+        yield from _unknown_in(case, mechanism_of(case, m, found["law"]), found["law"])
+
+
+def mechanism_of(case: Mapping[str, Any], m: Mechanism, law: str) -> Mechanism:
+    """The mechanism of a kept case: what shows a convention of an operator may be a case of any of its mechanisms."""
+    others = m.kin if law.startswith("convention.") else ()
+    return next((other for other in others if other.name == case["mechanism"]), m)
 
 
 def _unknown_in(case: Mapping[str, Any], m: Mechanism, law: str) -> Iterator[str]:

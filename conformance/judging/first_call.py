@@ -1,7 +1,7 @@
 """What first calls show of a function that does not declare it.
 
-In this order: its framework, what it fails without, how it reads the parameters of its known interface, the sizes that
-it takes, what it returns beside outputs, and whether it can be differentiated.
+In this order: its framework and dtype, what it fails without, how it reads the parameters of its known interface, the
+sizes that it takes, what it returns beside outputs, and whether it can be differentiated.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..subjects.subject import AdapterSubject, Subject
 from .conventions import identified
 from .layouts import is_read_right, lay_out
 from .own_defaults import own_defaults
+from .own_dtype import take_own_dtype
 from .possible_layouts import candidates
 from .readings import find_readings, last_resorts
 from .refused_sizes import (
@@ -44,19 +45,23 @@ SEED = "seed"
 """The option by which random numbers are the same in another call."""
 
 
-def noticed(subject: Subject, device: str) -> tuple[str, ...]:
+def noticed(subject: Subject, device: str, dtypes: Sequence[str] = ()) -> tuple[str, ...]:
     """What first calls find of a subject, in words; nothing where its declaration or its file says it.
 
-    One that is not read at all is a `TargetError`.
+    First calls are made in the first of the `dtypes` in which it is to be tried, float32 before all others. One that is
+    not read at all is a `TargetError`.
     """
     if not isinstance(subject, AdapterSubject):
         return ()
+    if dtypes and not subject.claims.declared:
+        subject.take_in(sorted(dtypes, key=lambda dtype: dtype != "float32"))
     found = find_framework(subject, device)
     says = [f"takes arrays of {found}, as a first call shows; --framework selects another framework"] if found else []
     says += [*_as_made(subject), *_own_scale(subject)]
     if subject.isolated and not subject.claims.declared and ends_processes(subject, device):
         subject.laid_out = True  # as far as anything can be seen of it
         return tuple(says)
+    says += [] if dtypes else take_own_dtype(subject, device)
     says += greatest_values(subject)
     asked = _asked_for(subject, device)
     _find_variant(subject, device)
@@ -130,7 +135,15 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
     says = _limited(subject, device, learned, "refuses") if refuses(subject, device) else _one_width(subject, device)
-    return [*says, *_limited(subject, device, in_chunks, "fails for")]
+    return [*says, *_failing_sizes(subject, device)]
+
+
+def _failing_sizes(subject: AdapterSubject, device: str) -> list[str]:
+    """What sizes a plain function fails for, in words; where one has its limits, others may show theirs."""
+    says, known = list[str](), -1
+    while known < (known := len(subject.claims.limits)):
+        says += _limited(subject, device, in_chunks, "fails for")
+    return says
 
 
 def _asked_for(subject: AdapterSubject, device: str) -> list[str]:

@@ -30,10 +30,10 @@ FEW = 4
 
 
 class FirstCase:
-    """The first case of a subject, at sizes that are set."""
+    """The first case of a subject, at sizes that are set, in its first dtype or another one."""
 
-    def __init__(self, subject: AdapterSubject, device: str) -> None:
-        operator, self.dtype = subject.mechanism, subject.claims.dtypes[0]
+    def __init__(self, subject: AdapterSubject, device: str, dtype: str = "") -> None:
+        operator, self.dtype = subject.mechanism, dtype or subject.claims.dtypes[0]
         self.subject, self.bench = subject, Bench(subject, operator, self.dtype, device, operator.words)
         self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
         self.first = next(self.plain, None)

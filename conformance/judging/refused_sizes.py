@@ -88,12 +88,23 @@ def learned(subject: AdapterSubject, device: str) -> Limits | None:
 def in_chunks(subject: AdapterSubject, device: str) -> Limits | None:
     """The sizes of a function that fails on all but multiples of one number, or powers of two; None for any other.
 
-    It may fail on the first case, or where its lengths or its widths are odd.
+    It may fail on the first case, or where those of its lengths or its widths are odd that have no limits yet. Where
+    rows of so many bytes are asked for, chunks are larger in narrower dtypes; those are taken that every dtype allows.
     """
+    first, *further = subject.claims.dtypes
+    found = _in_chunks(subject, device, first)
+    others = (_in_chunks(subject, device, dtype) for dtype in further) if found is not None else ()
+    known = [each for each in (found, *others) if each is not None]
+    return max(known, key=lambda each: sum(map(min, each.values.values())), default=None)
+
+
+def _in_chunks(subject: AdapterSubject, device: str, dtype: str) -> Limits | None:
+    """The same in one dtype."""
     m = subject.mechanism
     for odd in ((), _lengths(m), _last(m)):
-        asked = FirstCase(subject, device)
-        if asked.first is None or not asked.begin({name: ODD for name in odd if name in asked.sizes}):
+        asked = FirstCase(subject, device, dtype)
+        free = asked.sizes - subject.claims.limits.keys()
+        if asked.first is None or not asked.begin({name: ODD for name in odd if name in free}):
             continue
         if says := asked.error({}):
             found = _limits(asked, says)
@@ -298,7 +309,10 @@ def _lengths(m: Mechanism) -> list[str]:
 
 
 def _at(m: Mechanism, place: int) -> list[str]:
-    """The sizes of axes, counted from the last one, of the arrays that every call has."""
+    """The sizes of axes, counted from the last one, of the arrays that every call has.
+
+    An array of one axis is a list, as of lengths, and has neither width nor length where others have more axes.
+    """
     shapes = [m.shapes[name] for name in m.required]
-    sizes = [shape[-place] for shape in shapes if len(shape) >= (place if place == 1 else place + 1)]
-    return [*dict.fromkeys(size for size in sizes if size)]
+    wide = [shape for shape in shapes if len(shape) > place] or (shapes if place == 1 else [])
+    return [*dict.fromkeys(size for shape in wide for size in shape[-place:][:1] if size)]

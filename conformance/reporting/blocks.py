@@ -298,12 +298,16 @@ def _where(outcome: Mapping[str, Any]) -> str:
 
 
 def told_of_others(cells: Sequence[dict[str, Any]]) -> Iterator[tuple[Witness, dict[str, Any]]]:
-    """The failures that have a witness, each with what else is wrong with the same subject, wherever it was found."""
+    """The failures that have a witness, each with what else is wrong with the same subject, wherever it was found.
+
+    That no word of a convention explains the results comes last: as often as not this follows from a mistake that a
+    law of another mechanism shows.
+    """
     wrong: dict[str, list[str]] = {}
     for cell in cells:
         if cell["verdict"] in ("fail", "error") and cell["level"] == "must" and cell["law"] != "contract.precision":
             wrong.setdefault(cell["subject"], []).append(_address(cell))
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: cell["law"].startswith("convention.")):
         if "witness" in cell:
             others = [address for address in wrong.get(cell["subject"], []) if address != _address(cell)]
             yield {**cell["witness"], "elsewhere": others}, cell

@@ -15,7 +15,7 @@ from ..cases.samples import Case, Sample
 from ..cases.workloads import WORKED, worked
 from ..data.texts import safe
 from ..diagnosis.history import prepared
-from ..diagnosis.stored import find, library_of, read_case
+from ..diagnosis.stored import find, library_of, mechanism_of, read_case
 from ..errors import TargetError, UsageError
 from ..execution import addresses
 from ..execution.addresses import EXEC, words_of
@@ -132,7 +132,7 @@ def sample_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -
     """The case of a witness with its arrays; `UsageError` for one of the sizes of production that is not there."""
     case = read_case(witness["case"])
     if not is_large(witness["law"]):
-        return Sample(mechanism, case, witness["dtype"])
+        return Sample(mechanism_of(witness["case"], mechanism, witness["law"]), case, witness["dtype"])
     if case.label.startswith(WORKED):
         return worked(mechanism, case, subject.claims, witness["dtype"])
     found = large_again(mechanism, case, subject.claims, witness["dtype"])

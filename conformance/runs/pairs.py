@@ -63,7 +63,7 @@ def pairs(options: Options, library: Library) -> list[Two]:
         raise UsageError(f"nothing{asked} to compare: {first}, and {second}")
     made = [two for name in common for two in _paired(name, found, options.targets)]
     for subject in (subject for two in made for subject in two.subjects):
-        noticed(subject, options.device)  # whose arrays it takes
+        noticed(subject, options.device, options.dtypes)  # whose arrays it takes
     return made
 
 

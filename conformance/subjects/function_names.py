@@ -34,6 +34,7 @@ HANDLING = frozenset(
 ABOUT = frozenset(
     {"supported", "eligible", "ok", "takes", "layout", "geometry", "limit", "config"}
     | {"configs", "configuration", "metadata", "validation", "generator", "flops", "parameters", "decorate"}
+    | {"shape", "shapes"}
 )
 """How names end of functions that tell something about an operator, or of its arrays."""
 QUANTIZING = ("quantize", "dequantize")

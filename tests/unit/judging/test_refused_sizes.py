@@ -298,3 +298,36 @@ def test_one_that_fails_on_copies_as_well_is_passed_what_there_is(tmp_path):
 def test_one_that_reads_such_arrays_wrongly_is_refuted(tmp_path):
     wrong = "k = k.as_strided(k.shape, torch.empty(k.shape).stride())"
     assert "violated" == copied(tmp_path, wrong, profile="quick", exitfirst=True)[0]
+
+
+ALIGNED = """
+import torch
+
+
+def grouped_mm(x, w, group_sizes):
+    for array in (x, w):
+        assert array.stride(-1) == 1, "rows of channels"
+        if array.stride(-2) * array.element_size() % 16:
+            raise RuntimeError("strides should be multiple of 16 bytes")
+    ends = [0, *group_sizes.cumsum(0).tolist()]
+    parts = [x[a:b] @ m for a, b, m in zip(ends, ends[1:], w{order})]
+    return torch.cat([*parts, x.new_zeros(len(x) - ends[-1], w.shape[-1])])
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "chunk"),
+    [(["float32"], 4), (["bfloat16"], 8), (["float32", "bfloat16"], 8), (["bfloat16", "float32"], 8)],
+)
+def test_rows_of_so_many_bytes_are_found_for_each_width_in_all_dtypes(tmp_path, dtypes, chunk):
+    (tmp_path / "kernel.py").write_text(ALIGNED.replace("{order}", ""))
+    report = attnspec.check(f"{tmp_path / 'kernel.py'}:grouped_mm", profile="smoke", dtypes=dtypes, explain_time=0)
+    assert {"grouped_mm": "conformant"} == report.verdicts, report
+    for size in ("n", "outs"):
+        assert f"fails for {size} other than multiples of {chunk}, with RuntimeError" in str(report), report
+
+
+def test_a_wrong_function_of_such_rows_is_refuted(tmp_path):
+    (tmp_path / "kernel.py").write_text(ALIGNED.replace("{order}", ".flip(0)"))
+    report = attnspec.check(f"{tmp_path / 'kernel.py'}:grouped_mm", profile="smoke", dtypes="float32", explain_time=0)
+    assert {"grouped_mm": "violated"} == report.verdicts, report

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+import attnspec
 from attnspec.cases.profiles import Profile
 from attnspec.cli import main
 from attnspec.diagnosis.stored import save
@@ -74,6 +75,35 @@ def test_a_failure_is_found_again(law, tmp_path):
     assert Exit.VIOLATED is code
     assert any(f"softmax.{law}" in line for line in lines)
     assert any(witness["key"] in line for line in lines)
+
+
+STRICT = """
+import torch
+
+def attention(q, k, v, causal=False):
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if causal:
+        n, m = scores.shape[-2:]
+        scores = scores.masked_fill(torch.ones(n, m, dtype=torch.bool).triu(m - n), -torch.inf)
+    return scores.softmax(-1) @ v
+"""
+
+
+def test_a_convention_is_asked_for_again_on_a_case_of_another_mechanism(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    law, kernel = "convention.causal_alignment", tmp_path / "kernel.py"
+    kernel.write_text(STRICT)
+    report = attnspec.check("kernel.py:attention", profile="smoke", explain_time=0, report_dir="report")
+    assert str(report).index(f"attention.{law}") > str(report).index("causal_mask.first_row")
+    (witness,) = (cell["witness"] for cell in report.cells if cell["law"] == law and "witness" in cell)
+    assert witness["case"]["mechanism"] == "causal_mask"
+    code, lines = replay(witness, tmp_path / "report")
+    assert Exit.VIOLATED is code
+    assert any(f"attention.{law}" in line for line in lines)
+    kernel.write_text(STRICT.replace("triu(m - n)", "triu(1 + m - n)"))
+    code, lines = replay(witness, tmp_path / "report")
+    assert Exit.CONFORMANT is code
+    assert "observed: bottom_right" in lines[-1]
 
 
 @pytest.mark.parametrize("law", FAULTS)
