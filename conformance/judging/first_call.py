@@ -37,7 +37,7 @@ from .refused_sizes import (
     taken_alone,
     taken_as_copies,
 )
-from .returned import greatest_values, never_written, other_results
+from .returned import greatest_values, least_number, never_written, other_results
 from .smallest import ends_processes, first_calls, is_deadly
 from .unread import check_read
 
@@ -72,7 +72,7 @@ def noticed(subject: Subject, device: str, dtypes: Sequence[str] = ()) -> tuple[
     if chunks or (limits and not readings):  # which calls beyond them may have hidden
         readings = find_readings(subject, device)
     says += [*readings, *limits, *_own_defaults(subject, device), *_without_seed(subject)]
-    says += other_results(subject, device)
+    says += [*other_results(subject, device), *least_number(subject, device)]
     says = never_written(subject, device, says)
     check_read(subject, device)
     if subject.claims.sparing:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
+from ..cases.samples import Unfit
 from ..data.texts import told
 from ..errors import SpecError
 from ..execution.calling import OTHER, Call
@@ -15,12 +18,21 @@ from ..mechanisms.definition import Frame
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.stated import is_stated, kind_and_texts, stated
 from ..numerics import budget
+from ..numerics.codes import stored_as
+from ..numerics.formats import FORMATS
 from ..subjects.hints import source_of
 from ..subjects.subject import AdapterSubject
+from .first_case import FirstCase
 from .layouts import lay_out, telling
 from .possible_layouts import differing_later
+from .settling import Declined
 from .smallest import calls_of, first_calls
+from .trial import Faulted, Trial
 
+LOOKED_AT = 4
+"""First cases in which a number in the place of minus infinity is looked for."""
+BELOW = -1e9
+"""A number that no logit comes near."""
 Shape = tuple[int, ...]
 Shapes = list[tuple[Shape, dict[str, Shape]]]
 """For each call the shape of a result, and those that outputs are to have, as far as that can be said."""
@@ -71,6 +83,28 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
         count = len(m.outputs) + len(others)
         says.append(f"it returns {count} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
     return says
+
+
+def least_number(subject: AdapterSubject, device: str) -> list[str]:
+    """Which finite number a plain function returns in the place of minus infinity, in words; it is read so from now on.
+
+    It is the least one of its dtype, or below all logits, and one number wherever the first output has minus infinity.
+    """
+    if not subject.interface.refusing:
+        return []
+    asked, first, found = FirstCase(subject, device), subject.mechanism.outputs[0], set[float]()
+    with subject.session():
+        for sample in itertools.islice(asked.plain, LOOKED_AT):
+            trial = Trial(asked.bench, sample)
+            with suppress(Faulted, Unfit, SpecError, Declined):
+                if np.isneginf(trial.frames.exact(first, trial.base)).any():
+                    found.add(float(np.min(trial.observed(first, trial.base))))
+    least = tuple(-one.largest for one in FORMATS.values())
+    number = found.pop() if len(found) == 1 else 0.0
+    if not (number in least or -np.inf < number <= BELOW):
+        return []
+    subject.least = least if number in least else tuple(float(stored_as(np.array(number), name)) for name in FORMATS)
+    return [f"it returns {number:g} where {first} is minus infinity, and is read so"]
 
 
 def never_written(subject: AdapterSubject, device: str, said: Sequence[str]) -> list[str]:

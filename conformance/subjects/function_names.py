@@ -67,6 +67,8 @@ UNLIKE = {
     "cross_entropy": frozenset({"binary", "sigmoid", "logistic", "focal", "poly", "contrastive", "pairwise", "pair"}),
     "rotary": frozenset({"multidimensional", "axial", "3d"}),
     "gated_activation": frozenset({"quick"}),
+    "layer_norm": frozenset({"mean", "rstd", "variance"}),
+    "rms_norm": frozenset({"rstd", "variance"}),
     "attention": frozenset(
         {
             "mix",

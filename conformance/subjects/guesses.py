@@ -304,7 +304,7 @@ TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
 BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)
 """How names begin that say where items begin and end."""
-MASKS = ("_attention_mask_", "_attention_bias_")
+MASKS = ("_attention_mask_", "_attention_bias_", *(f"_attention_mask_{axes}d_" for axes in (2, 3, 4)))
 """How the names of functions end that make a mask or a bias."""
 ROWS = 2
 """Axes of an array of rows, of which a function may take more."""

@@ -176,8 +176,15 @@ def line_of(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> str:
 
 
 def is_spelt(adapter: Adapter, mechanism: Mechanism) -> bool:
-    """Whether the names of the parameters of a plain function are those of an operator, all that it asks for."""
-    return spells(adapter.function, mechanism, _line(adapter, mechanism, begun(adapter, mechanism)))
+    """Whether the names of the parameters of a plain function are those of an operator, all that it asks for.
+
+    No function of an operator is passed an input and a part of it.
+    """
+    line = _line(adapter, mechanism, begun(adapter, mechanism))
+    names = inspect.signature(adapter.function).parameters
+    texts = {line.parameters.get(name, name) for name in names}
+    twice = any(name in texts and any(f"{name}[" in text for text in texts) for name in mechanism.required)
+    return not twice and spells(adapter.function, mechanism, line)
 
 
 def _line(adapter: Adapter, mechanism: Mechanism, some: Sequence[Way]) -> Line:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from attnspec.adapters import Adapter
@@ -83,6 +84,8 @@ class AdapterSubject:
         """The outputs in whose place something else is returned."""
         self.last_axes: dict[str, int] | None = None
         """By how many axes of one entry further outputs end that are none of theirs, or lack; None while it is open."""
+        self.least: tuple[float, ...] = ()
+        """The finite numbers that it returns in the place of minus infinity, in one dtype or another."""
         self.usual: dict[str, float] = {}
         """Options that it is never without, each with its own number."""
         self.noted: dict[str, Breach] = {}
@@ -188,7 +191,16 @@ class AdapterSubject:
         self.caller = self._called()
 
     def _made(self, call: Call) -> Reply:
-        return self._with_last_axes(self.caller.call(call))
+        return self._read(self.caller.call(call))
+
+    def _read(self, reply: Reply) -> Reply:
+        """What a function replies, as the operator has it."""
+        found = self._with_last_axes(reply)
+        x = found.outputs.get(self.mechanism.outputs[0]) if self.least else None
+        if x is None:
+            return found
+        own = np.where(np.isin(x, self.least), -np.inf, x).astype(x.dtype)
+        return replace(found, outputs={**found.outputs, self.mechanism.outputs[0]: own})
 
     def _with_last_axes(self, reply: Reply) -> Reply:
         """What a function replies; a plain one may keep the axis along which it reduces an output, or drop some."""
@@ -226,8 +238,7 @@ class AdapterSubject:
         if not isinstance(self.caller, SupervisedCaller):
             raise ApartError("calls are made in this process")
         replies = self.caller.apart([self.form.arranged(call) for call in calls], seconds, anew=anew)
-        shaped = map(self._with_last_axes, replies)
-        return [self.form.restored(reply, call) for reply, call in zip(shaped, calls, strict=False)]
+        return [self.form.restored(self._read(reply), call) for reply, call in zip(replies, calls, strict=False)]
 
 
 def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[Form, Claims]:

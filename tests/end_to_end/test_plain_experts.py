@@ -79,6 +79,12 @@ def fp8_dequant_blockwise(W_fp8, scale_inv, block_size=None):
     return W_fp8.to(scale_inv.dtype) * scale_inv
 
 
+def dequant_mxfp8_reference(q, sf):
+    """As Quack has it: the bytes of scales are taken as such."""
+    scales = torch.exp2(sf.view(torch.uint8).float() - 127)
+    return q.to(torch.float32) * scales.repeat_interleave(32, 1) if q.dtype == torch.float8_e4m3fn else 0 * q
+
+
 def fp8_dequant_of_twice_the_scale(W_fp8, scale_inv, block_size=None):
     return W_fp8.to(scale_inv.dtype) * scale_inv * 2
 
@@ -118,7 +124,7 @@ def selective_log_softmax_of_the_others(logits, index):
 
 RIGHT = (
     grouped_mm, grouped_gemm, swiglu, swiglu_torch_forward, silu_mul, fp8_dequant_blockwise, selective_log_softmax,
-    dequant_mxfp8, nvfp4_dequantize,
+    dequant_mxfp8, dequant_mxfp8_reference, nvfp4_dequantize,
 )  # fmt: skip
 WRONG = (
     grouped_mm_of_the_first_matrix, swiglu_torch_forward_without_one, fp8_dequant_of_twice_the_scale,

@@ -233,6 +233,24 @@ def test_every_dtype_follows_the_same_word():
     assert "follows bottom_right in float32, but top_left in bfloat16" == cell.says
 
 
+def test_a_word_that_leaves_something_open_explains_what_a_stricter_one_does():
+    """Of equal logits the first ones stay, but in float32 the last ones of every second row."""
+
+    def top_k_filter(logits, *, k):
+        rows = logits.reshape(-1, logits.shape[-1])
+        turned = (torch.arange(len(rows))[:, None] % 2 == 1) & (logits.dtype is torch.float32)
+        moved = torch.where(turned, rows.flip(-1), rows)
+        kept = moved.sort(dim=-1, descending=True, stable=True).indices[:, :k]
+        found = torch.full_like(moved, -torch.inf).scatter(-1, kept, moved.gather(-1, kept))
+        return torch.where(turned, found.flip(-1), found).reshape(logits.shape)
+
+    one = adapted(top_k_filter, "top_k_filter", dtypes=("float32", "bfloat16"))
+    words = [identify(one, library()["top_k_filter"], dtype, "cpu")["ties"].word for dtype in one.claims.dtypes]
+    assert ["open", "first"] == words
+    cell = cell_of(cells_of(one, "top_k_filter", "bfloat16"), "convention.ties")
+    assert ("pass", "observed: first") == (cell.verdict, cell.says)
+
+
 @pytest.mark.parametrize(("strict", "verdict"), [(False, "pass"), (True, "fail")])
 def test_a_gate_asks_for_a_declaration(strict, verdict):
     profile = replace(SCENARIOS, strict=strict)

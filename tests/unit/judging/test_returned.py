@@ -172,3 +172,53 @@ def test_what_returns_the_norm_and_writes_nothing_is_judged_by_that_alone(tmp_pa
     assert {function: verdict} == report.verdicts, report
     assert alone is ("`residual` as it was passed: summed is not tested" in notes(report))
     assert alone is ("after the call" not in notes(report))
+
+
+FILTERS = """
+import torch
+
+
+def top_k_filter(logits, k):
+    return torch.where(logits < logits.topk(k).values[..., -1:], {fill}, logits)
+
+
+def top_p_filter(logits, p):
+    ordered, places = logits.sort(-1, descending=True)
+    chances = ordered.softmax(-1)
+    behind = chances.cumsum(-1) - {own} > p
+    behind[..., 0] = False
+    return logits.masked_fill(torch.zeros_like(behind).scatter(-1, places, behind), {fill})
+"""
+LEAST = "torch.finfo(logits.dtype).min"
+
+
+def filtered(tmp_path, function, fill, own="chances", dtypes="float32", **options):
+    (tmp_path / "filters.py").write_text(FILTERS.replace("{fill}", fill).replace("{own}", own))
+    return attnspec.check(f"{tmp_path / 'filters.py'}:{function}", profile="smoke", dtypes=dtypes, **options)
+
+
+@pytest.mark.parametrize("function", ["top_k_filter", "top_p_filter"])
+@pytest.mark.parametrize("fill", [LEAST, "-1e10"])
+def test_a_number_that_no_logit_comes_near_stands_for_minus_infinity(tmp_path, function, fill):
+    report = filtered(tmp_path, function, fill, dtypes=("float32", "bfloat16"), explain_time=0)
+    assert {function: "conformant"} == report.verdicts, report
+    number = "-1e+10" if fill == "-1e10" else "-3.40282e+38"
+    assert f"it returns {number} where out is minus infinity, and is read so" in notes(report)
+
+
+def test_minus_infinity_is_read_as_it_is(tmp_path):
+    report = filtered(tmp_path, "top_k_filter", "-torch.inf")
+    assert {"top_k_filter": "conformant"} == report.verdicts
+    assert "minus infinity" not in notes(report)
+
+
+def test_a_number_that_a_logit_may_have_is_none(tmp_path):
+    report = filtered(tmp_path, "top_k_filter", "-10000.0")
+    assert {"top_k_filter": "violated"} == report.verdicts
+    assert "top_k_filter.finite_fill" in str(report)
+
+
+def test_what_else_is_wrong_is_named_with_such_a_number(tmp_path):
+    report = filtered(tmp_path, "top_p_filter", LEAST, own="0")
+    assert {"top_p_filter": "violated"} == report.verdicts
+    assert "top_p_filter.crossing_lost_but_best" in str(report)

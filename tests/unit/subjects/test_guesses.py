@@ -244,6 +244,9 @@ def test_codes_that_are_no_whole_numbers_are_none_of_a_quantization(name):
         ("attention_flops", lambda q, k, v: 0, "says flops, and no more than that about attention"),
         ("allocate_attention", lambda q, k, v: q, "says allocate, and no more than that about attention"),
         ("quick_geglu", lambda x: x, "says quick, which gated_activation is not"),
+        ("layernorm_mean_ref", lambda x: x, "says mean, which layer_norm is not"),
+        ("make_attention_mask_3d", lambda source, target, pad: source, "does not say which operator it is"),
+        ("logbetabinom", lambda n, a, b, x: x, "does not say which operator it is"),  # a and b are halves of x
     ],
 )
 def test_names_that_say_more_than_an_operator_are_none_of_it(name, function, says):
