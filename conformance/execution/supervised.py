@@ -124,6 +124,11 @@ class SupervisedCaller:
         """Have the next call made in a new process."""
         self.supervisor.drop(self.home)
 
+    def stay_with(self, other: SupervisedCaller) -> None:
+        """Make calls in the process of another caller of the same file, or of another one if there is none."""
+        if self.home[0] == other.home[0]:
+            self.home = other.home
+
     def beside(self) -> SupervisedCaller:
         """One that makes the same calls in another process, which `renew` ends."""
         start, own = self.home

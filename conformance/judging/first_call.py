@@ -53,6 +53,12 @@ def noticed(subject: Subject, device: str, dtypes: Sequence[str] = ()) -> tuple[
     """
     if not isinstance(subject, AdapterSubject):
         return ()
+    with subject.one_session():
+        return _noticed(subject, device, dtypes)
+
+
+def _noticed(subject: AdapterSubject, device: str, dtypes: Sequence[str]) -> tuple[str, ...]:
+    """The same of a function that is called."""
     if dtypes and not subject.claims.declared:
         subject.take_in(sorted(dtypes, key=lambda dtype: dtype != "float32"))
     found = find_framework(subject, device)

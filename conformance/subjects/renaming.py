@@ -303,7 +303,7 @@ def _is_dtype(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
 
 def _is_narrow(default: object) -> bool:
     """Whether a default is a dtype of two bytes, in which nothing is summed."""
-    return str(getattr(default, "__name__", default)).rpartition(".")[2] in ("bfloat16", "float16")
+    return re.search(r"(^|\.)b?float16('>)?$", str(getattr(default, "__name__", default))) is not None
 
 
 def sizes_in(mechanism: Mechanism) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -89,6 +89,8 @@ class AdapterSubject:
         self.usual: dict[str, float] = {}
         """Options that it is never without, each with its own number."""
         self.noted: dict[str, Breach] = {}
+        self._is_held = False
+        """Whether its calls are part of one session."""
         self._take(adapter, declared=declared)
 
     def _take(self, adapter: Adapter, *, declared: bool) -> None:
@@ -125,7 +127,10 @@ class AdapterSubject:
     def _called(self) -> Caller:
         adapter = self.adapter
         if self.supervise is not None:
-            return self.supervise(adapter, self.interface, self.claims)
+            made, known = self.supervise(adapter, self.interface, self.claims), getattr(self, "caller", None)
+            if isinstance(made, SupervisedCaller) and isinstance(known, SupervisedCaller):
+                made.stay_with(known)
+            return made
         return DirectCaller(adapter.function, adapter.framework, self.interface)
 
     def hand(self, framework: str) -> None:
@@ -141,7 +146,24 @@ class AdapterSubject:
         return not isinstance(self.caller, DirectCaller)
 
     def session(self) -> AbstractContextManager[None]:
-        return self.caller.session()
+        return nullcontext() if self._is_held else self.caller.session()
+
+    @contextmanager
+    def one_session(self) -> Iterator[None]:
+        """One stretch of calls in another process, in however many ways they are made, and a new one for further calls.
+
+        What a framework has compiled for an interface serves the next one; what a function may keep is gone at the end.
+        """
+        if not isinstance(self.caller, SupervisedCaller):
+            yield
+            return
+        first, self._is_held = self.caller, True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            if self.caller is not first:
+                renewed(self)
 
     def read_as(self, layout: str, *, observed: bool = False) -> None:
         """Have calls made in a layout of the same arrays, if the operator has layouts."""

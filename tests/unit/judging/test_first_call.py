@@ -202,3 +202,36 @@ def test_what_a_function_fails_without_is_in_every_call_before_it_is_read(tmp_pa
     assert {"noaux_routing": verdict} == report.verdicts, report
     says = "fails unless not single(bias), with TypeError"
     assert any(says in note for cell in report.cells for note in cell.get("run", {}).get("notes", ()))
+
+
+PROCESSES = """
+import os
+
+import torch
+
+
+def attention(query, key, value, attn_mask=None, window_size=(-1, -1), is_causal=False):
+    with open({told!r}, "a") as file:
+        print(os.getpid(), query.shape[0], file=file)
+    rows, columns = query.shape[1], key.shape[1]
+    query, key, value = (x.transpose(1, 2) for x in (query, key, value))
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    at = torch.arange(rows)[:, None] + columns - rows
+    left, right = window_size[0], 0 if is_causal else window_size[1]
+    seen = torch.ones(rows, columns, dtype=torch.bool)
+    seen &= (torch.arange(columns) >= at - left) | (left < 0)
+    seen &= (torch.arange(columns) <= at + right) | (right < 0)
+    seen = seen if attn_mask is None else seen & attn_mask[:, None, None]
+    return (scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value).transpose(1, 2)
+"""
+
+
+def test_first_calls_are_made_in_one_process_however_a_function_is_read_and_the_others_in_a_new_one(tmp_path):
+    told, kernel = tmp_path / "told.txt", tmp_path / "kernel.py"
+    kernel.write_text(PROCESSES.replace("{told!r}", repr(str(told))))
+    target = f"{kernel}:attention"
+    report = attnspec.check(target, profile="smoke", laws=("attention.definition",), dtypes="float32", explain_time=0)
+    assert {"attention": "conformant"} == report.verdicts, report
+    assert "`attn_mask` is true for the keys of an item" in str(report)
+    first, *further = dict.fromkeys(line.split()[0] for line in told.read_text().splitlines())
+    assert len(further) == 1, (first, further)

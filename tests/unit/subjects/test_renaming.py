@@ -154,3 +154,21 @@ def test_what_is_none_by_default_at_the_place_of_a_weight_may_be_it():
     assert not lacks(lambda x, g, eps=1e-6: x, norm, "weight", ())
     assert lacks(lambda x, g=None: x, norm, "weight", ("g",))
     assert lacks(lambda x, scaling=None: x, rotary, "positions", ()), "which are no numbers but places"
+
+
+class Scalar:
+    """A dtype of JAX, as a process tells it that has no JAX."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"<class 'jax.numpy.{self.name}'>"
+
+
+@pytest.mark.parametrize(("name", "passed"), [("bfloat16", True), ("float16", True), ("float32", False)])
+def test_a_narrow_dtype_by_default_is_replaced_by_that_of_the_call(name, passed):
+    def attention(q, k, v, *, dtype=Scalar(name)):  # noqa: B008
+        """A kernel."""
+
+    assert ({"dtype": "{dtype: out}"} if passed else {}) == {n: x for n, x in of(attention).items() if n == "dtype"}
