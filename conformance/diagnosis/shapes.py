@@ -164,6 +164,7 @@ _KEPT = keys(
         "specs": several(text),
         "layout": text,
         "like": text,
+        "least": several(number),
         "before": several(CASE),
         "dependent": truth,
         "retraced": truth,

@@ -83,6 +83,11 @@ def describe(
         "device": bench.device,
         "words": dict(bench.words),
         **_called(bench.subject),
+        **(
+            {"least": [*bench.subject.least]}
+            if isinstance(bench.subject, AdapterSubject) and bench.subject.least
+            else {}
+        ),
         "declared": sorted(m.declared(bench.subject.claims.conventions)),
         "digest": m.digest,
         **folders_of(m),

@@ -170,6 +170,7 @@ class Witness(_Witness):
     words: Key[dict[str, str], "The word of every convention."]
     layout: Key[NotRequired[str], "The layout in which it is called, if that is not the operator's own."]
     like: Key[NotRequired[str], "The known interface that it is called by, if any."]
+    least: Key[NotRequired[list[float]], "The numbers that it returns in the place of minus infinity, if any."]
     declared: Key[list[str], "The conventions that are declared."]
     digest: Key[str, "The digest of the specification."]
     case: Key[Case, "The smallest case that fails."]

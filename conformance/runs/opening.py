@@ -32,7 +32,7 @@ from ..mechanisms.library import Library
 from ..mechanisms.loader import NONE, Specs, mechanism_named
 from ..mechanisms.mechanism import Mechanism
 from ..numerics.grades import looser
-from ..subjects.subject import Subject
+from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import files_of, resolve
 
 Say = Callable[[str], Any]
@@ -125,6 +125,8 @@ def _subject_of(witness: dict[str, Any], known: Library, kept: Kept, *, fresh: b
     own = [s for s in found if s.name == witness["subject"] and s.operator == operator]
     if not own:
         raise UsageError(f"{witness['target']} no longer has the subject {witness['subject']!r}")
+    if isinstance(own[0], AdapterSubject):
+        own[0].least = tuple(witness.get("least", ()))
     return own[0]
 
 

@@ -164,6 +164,8 @@ class AdapterSubject:
             self._is_held = False
             if self.caller is not first:
                 renewed(self)
+            with self.session():
+                pass  # at whose end a framework lets go of what it keeps
 
     def read_as(self, layout: str, *, observed: bool = False) -> None:
         """Have calls made in a layout of the same arrays, if the operator has layouts."""

@@ -1,8 +1,11 @@
 """What a function returns beside the outputs of its operator."""
 
 import pytest
+from click.testing import CliRunner
 
 import attnspec
+from attnspec.cli import main
+from attnspec.errors import Exit
 
 WEIGHTS = """
 import torch
@@ -222,3 +225,14 @@ def test_what_else_is_wrong_is_named_with_such_a_number(tmp_path):
     report = filtered(tmp_path, "top_p_filter", LEAST, own="0")
     assert {"top_p_filter": "violated"} == report.verdicts
     assert "top_p_filter.crossing_lost_but_best" in str(report)
+
+
+def test_a_failure_is_replayed_with_such_a_number(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report = filtered(tmp_path, "top_p_filter", LEAST, own="0", explain_time=0, report_dir="report")
+    key = next(cell["witness"]["key"] for cell in report.cells if "witness" in cell)
+    again = CliRunner().invoke(main, ["replay", key, "--report-dir", "report"])
+    assert Exit.VIOLATED == again.exit_code, again.output
+    filtered(tmp_path, "top_p_filter", LEAST, explain_time=0)
+    again = CliRunner().invoke(main, ["replay", key, "--report-dir", "report"])
+    assert Exit.CONFORMANT == again.exit_code, again.output
