@@ -158,9 +158,9 @@ def groups(options: Options) -> list[Group]:
             elsewhere=bool(options.on),
         ):
             first = called_here(subject, options)
-            said = _dtypes(subject, options, workload) if options.dtypes or workload else ()
-            notes = noticed(subject, options.device, said) if first else ()
-            dtypes = said or subject.claims.dtypes
+            said = _dtypes(subject, options, workload) if options.dtypes or workload else None
+            notes = noticed(subject, options.device, said or ()) if first else ()
+            dtypes = subject.claims.dtypes if said is None else said
             several, more = with_further(subject, options.device, known, laws) if first else ([subject], ())
             for one in several:
                 for mechanism, own in laws(one.operator).items():

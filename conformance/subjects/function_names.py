@@ -34,9 +34,10 @@ HANDLING = frozenset(
 ABOUT = frozenset(
     {"supported", "eligible", "ok", "takes", "layout", "geometry", "limit", "config"}
     | {"configs", "configuration", "metadata", "validation", "generator", "flops", "parameters", "decorate"}
-    | {"shape", "shapes"}
 )
 """How names end of functions that tell something about an operator, or of its arrays."""
+SHAPES = ("_input_shape", "_output_shape", "_out_shape", "_input_shapes", "_output_shapes")
+"""How names end of functions that tell the shapes of arrays."""
 QUANTIZING = ("quantize", "dequantize")
 """Operators whose codes are whole numbers, one in each entry; functions with names that end so do nothing else."""
 OTHER_CODES = frozenset(
@@ -127,6 +128,8 @@ def _of_any(words: list[str], own: str) -> str:
     for word, about in zip((*words[:1], *words[-1:]), (ASKING | HANDLING, ABOUT), strict=False):
         if word in about and word not in own.split("_"):
             return f"{word}, and no more than that about {own}"
+    if "_".join(words).endswith(SHAPES):
+        return f"shape, and no more than that about {own}"
     if words and words[-1] in QUANTIZING and "quant" not in own:
         return f"that codes are made or read for {own}"
     if "loss" in words and not any(word in own for word in LOSSES):

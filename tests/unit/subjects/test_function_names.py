@@ -27,7 +27,7 @@ OTHERWISE = {
     "router_z_loss": ("moe_routing", "loss, and moe_routing is none"),
     "gumbel_softmax": ("softmax", "gumbel, which softmax is not"),
     "hard_softmax_backward": ("softmax_gradient", "hard, which softmax_gradient is not"),
-    "expected_grouped_matmul_shape": ("grouped_matmul", "shape, and no more than that about grouped_matmul"),
+    "expected_grouped_matmul_output_shape": ("grouped_matmul", "shape, and no more than that about grouped_matmul"),
     "sigmoid_cross_entropy": ("cross_entropy", "sigmoid, which cross_entropy is not"),
     "naive_stickbreaking_attn": ("attention", "stickbreaking, which attention is not"),
     "tril_softmax": ("softmax", "tril, which softmax is not"),
