@@ -83,11 +83,7 @@ def describe(
         "device": bench.device,
         "words": dict(bench.words),
         **_called(bench.subject),
-        **(
-            {"least": [*bench.subject.least]}
-            if isinstance(bench.subject, AdapterSubject) and bench.subject.least
-            else {}
-        ),
+        **_read(bench.subject),
         "declared": sorted(m.declared(bench.subject.claims.conventions)),
         "digest": m.digest,
         **folders_of(m),
@@ -140,6 +136,11 @@ def _called(subject: Subject) -> dict[str, str]:
     differs = not layout.canonical if taken is None else layout.name != own.name
     found = {"layout": layout.name if differs else "", "like": taken.signature.name if taken else ""}
     return {name: x for name, x in found.items() if x}
+
+
+def _read(subject: Subject) -> dict[str, list[float]]:
+    """How its results are read, where that is not as its operator has them."""
+    return {"least": [*subject.least]} if isinstance(subject, AdapterSubject) and subject.least else {}
 
 
 def _entry_data(worst: WorstEntry) -> dict[str, Any]:

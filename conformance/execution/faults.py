@@ -14,6 +14,8 @@ from ..data.exact import exact_text
 from ..data.texts import safe, safe_lines
 from ..frameworks.known import FRAMEWORKS
 
+WORDLESS = "(no message)"
+"""How an error is told that says nothing."""
 SAID = 2000
 """Characters of what a fault says, and of a line of its trace."""
 TRACED = 100
@@ -111,7 +113,7 @@ def _said(error: BaseException) -> str:
         text = exact_text(error).strip()
     except Exception as another:
         return f"(its message cannot be read: {safe(type(another).__name__)})"
-    first = (text[:SAID].splitlines() or ["(no message)"])[0]
+    first = (text[:SAID].splitlines() or [WORDLESS])[0]
     announces = first.endswith(":") and len(first) < len(text)
     return safe(f"{first} {text[-SAID:].splitlines()[-1].strip()}" if announces else first)
 

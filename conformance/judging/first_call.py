@@ -146,8 +146,9 @@ def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:
 
 def _failing_sizes(subject: AdapterSubject, device: str) -> list[str]:
     """What sizes a plain function fails for, in words; where one has its limits, others may show theirs."""
-    says, known = list[str](), -1
-    while known < (known := len(subject.claims.limits)):
+    says, before = list[str](), None
+    while (known := subject.claims.limits.keys()) != before:
+        before = {*known}
         says += _limited(subject, device, in_chunks, "fails for")
     return says
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 
+from ..execution.faults import WORDLESS
 from ..subjects.subject import REFUSING, AdapterSubject
 from .smallest import first_calls
 
 NARROWER = ("bfloat16", "float16")
 OF_DTYPES = re.compile(r"dtype|scalar type|b?float(16|32)|\b(bf|fp|f)(16|32)|\bhalf\b", re.IGNORECASE)
 """How an error speaks of dtypes."""
-WORDLESS = "(no message)"
-"""How an error is told that says nothing."""
 
 
 def take_own_dtype(subject: AdapterSubject, device: str) -> list[str]:

@@ -192,8 +192,9 @@ class AdapterSubject:
 
     def take_in(self, dtypes: Sequence[str]) -> None:
         """Have calls made in some dtypes, the first ones of all in the first."""
-        self.adapter = replace(self.adapter, dtypes=tuple(dtypes))
-        self.take_as(self.adapter.like)
+        if tuple(dtypes) != self.adapter.dtypes:  # for which no other process is needed
+            self.adapter = replace(self.adapter, dtypes=tuple(dtypes))
+            self.take_as(self.adapter.like)
 
     def have_always(self, option: str, number: float) -> None:
         """Have calls give an option that it is never without; its own number where a case has none."""
