@@ -29,6 +29,7 @@ from ..mechanisms.mechanism import Law, Mechanism
 from ..numerics import budget
 from ..numerics.drawn import Drawn
 from ..numerics.streams import digest
+from ..subjects.gradients import GradientSubject
 from ..subjects.subject import AdapterSubject, Subject
 from . import phrases
 from .derivatives import OwnDerivatives
@@ -138,9 +139,13 @@ def _called(subject: Subject) -> dict[str, str]:
     return {name: x for name, x in found.items() if x}
 
 
-def _read(subject: Subject) -> dict[str, list[float]]:
-    """How its results are read, where that is not as its operator has them."""
-    return {"least": [*subject.least]} if isinstance(subject, AdapterSubject) and subject.least else {}
+def _read(subject: Subject) -> dict[str, Any]:
+    """How its arrays are passed and its results are read, where that is not as its interface has them."""
+    if not isinstance(subject, AdapterSubject):
+        return {}
+    forward = subject.forward if isinstance(subject, GradientSubject) else subject
+    found = {"least": [*subject.least], "in_dtype": sorted(forward.in_dtype), "copies": forward.copies}
+    return {name: x for name, x in found.items() if x}
 
 
 def _entry_data(worst: WorstEntry) -> dict[str, Any]:

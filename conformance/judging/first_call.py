@@ -23,7 +23,7 @@ from ..subjects.subject import AdapterSubject, Subject
 from .conventions import identified
 from .layouts import is_read_right, lay_out
 from .own_defaults import own_defaults
-from .own_dtype import take_own_dtype
+from .own_dtype import take_own_dtype, take_tables_in_dtype
 from .possible_layouts import candidates
 from .readings import find_readings, last_resorts
 from .refused_sizes import (
@@ -77,7 +77,8 @@ def _noticed(subject: AdapterSubject, device: str, dtypes: Sequence[str]) -> tup
     limits += [*_taken_alone(subject, device), *_taken_as_copies(subject, device)]
     if chunks or (limits and not readings):  # which calls beyond them may have hidden
         readings = find_readings(subject, device)
-    says += [*readings, *limits, *_own_defaults(subject, device), *_without_seed(subject)]
+    says += [*readings, *limits, *take_tables_in_dtype(subject, device)]
+    says += [*_own_defaults(subject, device), *_without_seed(subject)]
     says += [*other_results(subject, device), *least_number(subject, device)]
     says = never_written(subject, device, says)
     check_read(subject, device)

@@ -22,9 +22,15 @@ SMALLEST = 2
 """Calls that are tried, for one may be refused."""
 
 
-def first_calls(subject: AdapterSubject, device: str, mechanism: Mechanism | None = None) -> Iterator[Call]:
-    """The smallest of the first scenarios of a mechanism, or of its operator, as the subject claims them."""
-    operator, claims, dtype = subject.mechanism, subject.claims, subject.claims.dtypes[0]
+def first_calls(
+    subject: AdapterSubject, device: str, mechanism: Mechanism | None = None, *, dtype: str = ""
+) -> Iterator[Call]:
+    """The smallest of the first scenarios of a mechanism, or of its operator, as the subject claims them.
+
+    They are made in its first dtype, unless another one is named.
+    """
+    operator, claims = subject.mechanism, subject.claims
+    dtype = dtype or claims.dtypes[0]
     scenarios = (
         scenarios_of(operator, claims, seed=0, dtype=dtype)
         if mechanism is None

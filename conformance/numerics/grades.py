@@ -138,6 +138,8 @@ LADDER: dict[str, tuple[Grade, ...]] = {
     "bfloat16": (FP32, BF16, BF16_NAIVE),
     "float16": (FP32, FP16, FP16_NAIVE),
 }
+NAIVE = {"bfloat16": BF16_NAIVE.name, "float16": FP16_NAIVE.name}
+"""What is claimed of narrow dtypes where every intermediate may be stored in them."""
 STANDARD = {"float64": FP64, "float32": FP32, "bfloat16": BF16, "float16": FP16}
 
 CUSTOMARY = {("cuda", "float32"): TF32}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -119,15 +119,24 @@ def _subject_of(witness: dict[str, Any], known: Library, kept: Kept, *, fresh: b
     found: list[Subject] = []
     if source := known[operator].gradient_of:
         with suppress(UsageError, TargetError):  # as of a function that states gradients itself
-            whole = resolve(named, operator=source, framework=framework, **more)
+            whole = _as_read(resolve(named, operator=source, framework=framework, **more), witness)
             found += [one for s in whole if (one := differentiated(s, witness["device"], known)[0]) is not None]
-    found = found or resolve(named, operator=kept.operator or operator, framework=framework, **more)
+    named_so = kept.operator or operator
+    found = found or _as_read(resolve(named, operator=named_so, framework=framework, **more), witness)
     own = [s for s in found if s.name == witness["subject"] and s.operator == operator]
     if not own:
         raise UsageError(f"{witness['target']} no longer has the subject {witness['subject']!r}")
-    if isinstance(own[0], AdapterSubject):
-        own[0].least = tuple(witness.get("least", ()))
     return own[0]
+
+
+def _as_read(found: list[Subject], witness: Mapping[str, Any]) -> list[Subject]:
+    """Subjects, called and read as first calls showed it when the case was kept."""
+    for one in found:
+        if isinstance(one, AdapterSubject):
+            one.least, one.copies = tuple(witness.get("least", ())), bool(witness.get("copies"))
+            if tables := witness.get("in_dtype"):
+                one.pass_in_dtype(tables)
+    return found
 
 
 def sample_of(witness: dict[str, Any], mechanism: Mechanism, subject: Subject) -> Sample:

@@ -43,6 +43,8 @@ def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
         except TargetError:  # it lacks what these calls pass
             continue
         further.copies = first.copies
+        if first.in_dtype:
+            further.pass_in_dtype(first.in_dtype)
         if first.observed_layout and (layout := first.form.layout.name) in further.mechanism.layouts:
             further.read_as(layout, observed=True)  # arrays lie as in its first calls
             further.laid_out = True

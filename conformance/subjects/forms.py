@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,6 +67,14 @@ class Form:
     def plain(self) -> bool:
         """Whether calls are made as the operator has them."""
         return self.layout.canonical and not (self.sizes or self.allocated or self.taken)
+
+    def with_dtype_of_call(self, parameters: Collection[str]) -> Form:
+        """The form in which some parameters are passed in the dtype of a call, and not in one of their own."""
+        if self.taken is None or not parameters:
+            return self
+        one = self.taken.signature
+        kept = {name: dtype for name, dtype in one.dtypes.items() if name not in parameters}
+        return replace(self, taken=replace(self.taken, signature=replace(one, dtypes=kept)))
 
     @property
     def required(self) -> tuple[str, ...]:

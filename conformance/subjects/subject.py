@@ -22,6 +22,7 @@ from ..mechanisms.layouts import MisfitError, layout_of
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.signatures import signature_named
 from ..mechanisms.stated import is_stated
+from ..numerics.grades import NAIVE
 from .aliases import untested
 from .claims import Claims, asked_numbers, claims_of, compiles, is_own, narrowed
 from .forms import Form, form_in
@@ -88,6 +89,8 @@ class AdapterSubject:
         """The finite numbers that it returns in the place of minus infinity, in one dtype or another."""
         self.usual: dict[str, float] = {}
         """Options that it is never without, each with its own number."""
+        self.in_dtype: frozenset[str] = frozenset()
+        """Parameters that are passed in the dtype of a call, though its interface has them in another one."""
         self.noted: dict[str, Breach] = {}
         self._is_held = False
         """Whether its calls are part of one session."""
@@ -96,7 +99,8 @@ class AdapterSubject:
     def _take(self, adapter: Adapter, *, declared: bool) -> None:
         """Have calls made as an adapter says."""
         self.adapter, mechanism = adapter, self.mechanism
-        self.form, claims = self._formed(declared=declared)
+        form, claims = self._formed(declared=declared)
+        self.form = form.with_dtype_of_call(self.in_dtype)
         self.claims = replace(claims, usual=self.usual if declared else asked_numbers(claims, mechanism) | self.usual)
         self.interface = self.form.interface(self.claims.by_name)
         if not declared:
@@ -195,6 +199,16 @@ class AdapterSubject:
         if tuple(dtypes) != self.adapter.dtypes:  # for which no other process is needed
             self.adapter = replace(self.adapter, dtypes=tuple(dtypes))
             self.take_as(self.adapter.like)
+
+    def pass_in_dtype(self, parameters: Collection[str]) -> None:
+        """Have some parameters passed in the dtype of a call, whatever the interface has, and others as it has them.
+
+        Of results that follow from what was rounded no more is claimed than that every intermediate may be.
+        """
+        self.in_dtype = frozenset(parameters)
+        own = None if self.adapter.grade == NAIVE else self.adapter.grade
+        self.adapter = replace(self.adapter, grade=own or (NAIVE if parameters else None))
+        self.take_as(self.adapter.like)
 
     def have_always(self, option: str, number: float) -> None:
         """Have calls give an option that it is never without; its own number where a case has none."""

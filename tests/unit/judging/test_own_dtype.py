@@ -96,3 +96,65 @@ def test_the_dtype_that_is_asked_for_is_kept():
     report = attnspec.check(of_half_precision, operator="attention", dtypes="float32", profile="smoke", explain_time=0)
     assert {cell["dtype"] for cell in report.cells} == {"float32"}
     assert "tried in" not in str(report)
+
+
+def half_turned(x):
+    one, other = x.chunk(2, -1)
+    return torch.cat((-other, one), -1)
+
+
+def apply_rope(x, cos, sin):
+    return x * cos + half_turned(x) * sin
+
+
+def apply_rope_in_single(x, cos, sin):
+    single = x.float()
+    return (single * cos + half_turned(single) * sin).to(x.dtype)
+
+
+def apply_rope_turned_back(x, cos, sin):
+    return x * cos - half_turned(x) * sin
+
+
+def apply_rope_of_another_dtype(x, cos, sin):
+    return (x * cos + half_turned(x) * sin).double()
+
+
+NARROW_TABLES = (
+    "`cos` and `sin` are passed in bfloat16, as the result is float32 with tables of float32: its rounding is "
+    "judged as bf16_naive"
+)
+
+
+def turned(function, dtypes="bfloat16"):
+    return attnspec.check(function, operator="rotary", dtypes=dtypes, profile="smoke", explain_time=0)
+
+
+def failing(report):
+    return {cell["law"] for cell in report.cells if cell["verdict"] == "fail"}
+
+
+@pytest.mark.parametrize("dtypes", ["bfloat16", ("float32", "bfloat16")])
+def test_tables_come_in_the_dtype_of_a_call_where_the_result_has_theirs(dtypes):
+    report = turned(apply_rope, dtypes)
+    assert {"apply_rope": "conformant"} == report.verdicts, report
+    assert NARROW_TABLES in " ".join(str(report).split()), report
+
+
+@pytest.mark.parametrize(("function", "dtypes"), [(apply_rope_in_single, "bfloat16"), (apply_rope, "float32")])
+def test_they_come_in_single_precision_otherwise(function, dtypes):
+    report = turned(function, dtypes)
+    assert set(report.verdicts.values()) == {"conformant"}, report
+    assert "are passed in" not in str(report)
+
+
+def test_what_is_wrong_with_either_is_not_accused_of_the_dtype_of_tables():
+    report = turned(apply_rope_turned_back)
+    assert "first_pair" in failing(report)
+    assert "contract.dtype" not in failing(report), report
+
+
+def test_a_result_of_another_dtype_with_either_is_refuted():
+    report = turned(apply_rope_of_another_dtype)
+    assert "contract.dtype" in failing(report), report
+    assert "are passed in" not in str(report), report

@@ -57,6 +57,12 @@ def test_a_file_elsewhere_is_run_only_if_somebody_vouches_for_it(witness, tmp_pa
         Opened(kept)
 
 
+def test_arrays_are_passed_and_read_as_first_calls_showed(witness, tmp_path):
+    save(tmp_path, witness | {"in_dtype": ["x"], "least": [-1e10], "copies": True})
+    found = Opened(Kept(witness["key"], tmp_path)).subject
+    assert ({"x"}, (-1e10,), True) == (found.in_dtype, found.least, found.copies)
+
+
 def test_a_case_may_be_refused_before_anything_that_it_names_is_run(witness, tmp_path):
     def refused(witness):
         raise UsageError("not this one")
