@@ -28,7 +28,7 @@ from ..mechanisms.mechanism import Law, Mechanism, Mistake
 from ..mechanisms.references import answered, has_reference
 from ..numerics.grades import FP64
 from ..numerics.numbers import Number, number
-from ..subjects.stand_ins import DefinitionSubject, Unchanged
+from ..subjects.stand_ins import DefinitionSubject, Unchanged, identical
 from .mutation import RIGHT, Checks, Kill, kills
 from .parts import Part
 from .strays import strays
@@ -305,20 +305,26 @@ class _Audit:
     # Laws
 
     def kept(self) -> None:
-        """The definition keeps every law, under every word; and every law is reached."""
+        """The definition keeps every law, under every word that tells on a case; and every law is reached."""
         reached: set[str] = set()
         for words in variants(self.m):
             bench, first = self.bench(words), words == self.m.words
             for sample in self.samples():
-                if not first and sample.case.scenario == "" and len(reached) == len(self.laws):
+                tells = first or self.tells(words, sample)
+                if not tells and sample.case.scenario == "" and len(reached) == len(self.laws):
                     continue
                 trial = Trial(bench, sample)
                 for law in self.laws:
-                    if first or law.name not in reached:
+                    if tells or law.name not in reached:
                         self.holds(trial, law, words, reached)
         for law in self.laws[self.m.undetermined :]:  # where nothing is determined, the definition is not a law
             if law.name not in reached:
                 self.fault(f"no case reaches the law {law.name}")
+
+    def tells(self, words: Mapping[str, str], sample: Sample) -> bool:
+        """Whether the definition gives other outputs on a case under these words than under the first ones."""
+        first, other = (Frame(self.m, {**sample.values, **own}).outputs() for own in (self.m.words, words))
+        return any(not identical(x, other[name]) for name, x in first.items())
 
     def holds(self, trial: Trial, law: Law, words: Mapping[str, str], reached: set[str]) -> None:
         known = self.checks.get((trial.bench.words_key, trial.sample, law.name, RIGHT))
