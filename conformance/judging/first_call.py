@@ -222,6 +222,7 @@ def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
     says = _required(subject, [*taken_alone(subject, device, as_documented(subject.adapter, subject.mechanism))])
     if says:
         subject.laid_out = subject.observed_layout  # which calls beyond them may have hidden
+        says += _one_width(subject, device)  # and so may a width
     return says
 
 

@@ -13,6 +13,7 @@ it calls for every other size (`in_chunks`); and it may fail on all calls of one
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -44,6 +45,8 @@ BLOCKS = 3
 """Powers of two of which a function takes so many that it takes all in between."""
 SCATTERED = 6
 """Cases with arrays that are not contiguous that are looked at."""
+ORDERED = re.compile("[<>]")
+"""What a condition has that is about which numbers an option may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,12 @@ def _failing(m: Mechanism, condition: str) -> tuple[str, ...]:
 
 
 def _is_given(subject: AdapterSubject, condition: str) -> bool:
-    """Whether a condition is of an option that calls may lack, and that a parameter gives: a function is to take it."""
+    """Whether a condition is of an option that calls may lack, and that a parameter gives: a function is to take it.
+
+    One that is of the numbers an option may be, and not of whether there is one, is a limit nevertheless.
+    """
+    if ORDERED.search(condition):
+        return False
     m = subject.mechanism
     used = {name for name in compiled(m, condition).uses & {*m.options} if m.defaults.get(name, 0) is None}
     passed = subject.form.taken.passed.values() if subject.form.taken else ()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
+from ..cases.plans import plan
+from ..cases.profiles import PROFILES
 from ..errors import TargetError, label_of
 from ..execution.faults import Fault
 from ..mechanisms.parameters import readings
@@ -9,7 +13,6 @@ from ..subjects.places import placed
 from ..subjects.subject import REFUSING, AdapterSubject
 from ..subjects.taken import in_a_line
 from .bench import Bench
-from .fits import giving
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -17,16 +20,16 @@ NO_ARRAYS = ("function", "method", "type", "module", "str", "bool", "tuple", "di
 """The types of what is no array, and none that is in the place of one."""
 OTHERWISE = (*(f"returned a {kind}" for kind in NO_ARRAYS), "returned None, and no ")
 """How it is said of a function that it returns what no function returns that computes something, or several."""
-UNPACKING = ("ValueError: not enough values to unpack", "ValueError: too many values to unpack")
-"""How the errors of a function begin that takes its arguments for arrays of other axes, or for several."""
+LOOKED_AT = 16
+"""First cases that all give no result where a function is not read."""
+AS_MEANT = ", as where other arrays are meant; say what to pass with --like, or wrap the function"
 
 
 def check_read(subject: AdapterSubject, device: str) -> None:
-    """Raise `TargetError` for a function that gives no result for a first case, which is not what it is called for.
+    """Raise `TargetError` for a function without a result for any first case: it is called as it is not meant to be.
 
-    That is one of which places alone say what it takes, and that raises an error on each of them; one that returns
-    what is no array; and one that takes its arguments for other arrays, where the operator has one layout.
-    Any other that raises errors is wrong, as one is that is in another layout than its faults let see.
+    That is one that raises an error on each of them, and one that returns what is no array.
+    One that ends its process, takes too long, or has results of other shapes is wrong.
     """
     m, adapter = subject.mechanism, subject.adapter
     if not adapter.guessed:
@@ -35,15 +38,13 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     if not found:
         return
     by_place, says, why = _by_place(subject), found[0].says, ""
-    if by_place and all(fault.kind in REFUSING for fault in found):
+    if all(fault.kind in REFUSING for fault in found):
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
-        why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"
-        why += f"; {in_a_line(m, next(iter(by_place)))}"
+        why = f"by their places alone it takes {taken}, and " if by_place else ""
+        why += f"each first call raises an error ({says})"
+        why += f"; {in_a_line(m, next(iter(by_place)))}" if by_place else AS_MEANT
     elif all(fault.says.startswith(OTHERWISE) for fault in found):
         why = f"each first call {says}; name what computes it"
-    elif all(fault.says.startswith(UNPACKING) for fault in found) and not m.layouts:
-        why = f"each first call raises an error ({says}), as where another shape or number of arrays is meant; "
-        why += "say what to pass with --like, or wrap the function"
     if why:
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
 
@@ -60,7 +61,7 @@ def _first_faults(subject: AdapterSubject, device: str) -> list[Fault]:
     m, dtype, found = subject.mechanism, subject.claims.dtypes[0], list[Fault]()
     bench = Bench(subject, m, dtype, device, m.words)
     with subject.session():
-        for sample in giving(subject, m, dtype, ()):
+        for sample in itertools.islice(plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), LOOKED_AT):
             trial = Trial(bench, sample)
             try:
                 trial.reply(trial.base)
