@@ -26,6 +26,7 @@ from ..execution.faults import Fault
 from ..execution.limits import Multiples
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import limits
+from ..subjects.hints import source_of
 from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
 from .first_case import FirstCase
@@ -180,14 +181,15 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
 
     It answers a first case of which all of that holds, and fails on all of which one of it does not: where the first
     array has fewer axes than usual, or more; where heads are grouped; where a call lacks what the function asks for;
-    and beyond the limits that many functions of its operator have; beyond those that are `documented`, it may be right.
+    beyond the limits that many functions of its operator have, where it may be right beyond `documented` ones; and where
+    an option is a word of which the function says nothing.
     """
     asked, m = FirstCase(subject, device), subject.mechanism
     if m.required:
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
     given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
-    usual = [text for text in limits(m) if not _is_given(subject, text)]
+    usual = [*(text for text in limits(m) if not _is_given(subject, text)), *_unsaid(subject)]
     faults = dict.fromkeys((*weaker, *given), REFUSING) | {text: _failing(m, text) for text in usual}
     kept = dict.fromkeys(faults)
     for condition, kinds in faults.items():
@@ -197,7 +199,7 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
             whole = not said and asked.has(text, [*kept])
             if not (said or whole) and {*documented} & {*kept}:
                 break  # which says more
-            others = [each for each in kept if whole or each not in limits(m)]
+            others = [each for each in kept if whole or each not in usual]
             if says := asked.beyond(text, kinds, others, wrong=condition not in given, right=said):
                 kept[text] = None
                 yield text, says
@@ -229,6 +231,15 @@ def _returns(fault: Fault | Literal[False] | None) -> bool:
 def _failing(m: Mechanism, condition: str) -> tuple[str, ...]:
     """What becomes of the calls beyond a limit; one that is about an option leaves refusals to the calls themselves."""
     return ("raised", "misshapen") if compiled(m, condition).uses & {*m.options} else (*REFUSING, "misshapen")
+
+
+def _unsaid(subject: AdapterSubject) -> Iterator[str]:
+    """That an option is none of the words which a function has nowhere in its text, where it has others of them."""
+    m, source = subject.mechanism, source_of(subject.adapter)
+    for option, words in m.vocabulary.items() if source is not None else ():
+        unsaid = [word for word, text in words.items() if text not in source.said]
+        if len(unsaid) < len(words):
+            yield from (f"{option} != {word}" for word in unsaid)
 
 
 def _is_given(subject: AdapterSubject, condition: str) -> bool:

@@ -96,6 +96,8 @@ class Signature:
     """The interface whose parameters other functions of that name read otherwise, as this one says."""
     conventions: Mapping[str, str] = field(default_factory=dict)
     """The words of conventions by which results of a forward pass are computed that it is handed."""
+    follows: Mapping[str, str] = field(default_factory=dict)
+    """The words of conventions by which its documentation has what it computes."""
     found: tuple[str, ...] = ()
     """Where a program finds functions that have it, as `module:name`."""
 
@@ -290,6 +292,7 @@ def _read(document: Mapping[Any, Any]) -> Signature:
         outputs={str(n): str(text) for n, text in plain.get("outputs", {}).items()},
         beside=str(plain.get("beside", "")),
         variant_of=str(plain.get("variant_of", "")),
+        follows={str(n): str(word) for n, word in plain.get("follows", {}).items()},
         found=tuple(map(str, plain.get("found", ()))),
     )
 
@@ -359,6 +362,11 @@ def _contradictions(
         yield SpecError(says, places[key])
     if m.outputs[0] not in {*one.returns, *one.outputs}:
         yield SpecError(f"returns: {m.name} has the output {m.outputs[0]!r} first", places["returns"])
+    for name, word in one.follows.items():
+        if word not in m.conventions.get(name, {}):
+            own = f"{name} = {word}"
+            hint = did_you_mean(own, [f"{c} = {w}" for c, words in m.conventions.items() for w in words])
+            yield SpecError(f"follows: {m.name} has no convention {own}{hint}", places["follows"])
     for name, text in one.fixed.items():
         if name not in m.options:
             yield SpecError(f"fixed: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", places["fixed"])

@@ -338,6 +338,8 @@ def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
         return isinstance(own, int | float)
     if isinstance(own, bool) or isinstance(other, bool):
         return isinstance(own, bool) and own is not other
+    if own is None:  # which may be a number of its own, as an epsilon is that goes with the dtype
+        return isinstance(other, float) and other not in (0.0, 1.0)
     return isinstance(own, int | float) and isinstance(other, int | float) and own != other
 
 

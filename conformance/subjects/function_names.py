@@ -68,8 +68,8 @@ UNLIKE = {
     "cross_entropy": frozenset({"binary", "sigmoid", "logistic", "focal", "poly", "contrastive", "pairwise", "pair"}),
     "rotary": frozenset({"multidimensional", "axial", "3d"}),
     "gated_activation": frozenset({"quick"}),
-    "layer_norm": frozenset({"mean", "rstd", "variance"}),
-    "rms_norm": frozenset({"rstd", "variance"}),
+    "layer_norm": frozenset({"mean", "rstd", "variance", "tp", "parallel"}),
+    "rms_norm": frozenset({"rstd", "variance", "tp", "parallel"}),
     "attention": frozenset(
         {
             "mix",

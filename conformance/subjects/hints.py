@@ -81,6 +81,12 @@ class Source:
         return {word for name in names for word in name.lower().split("_")}
 
     @property
+    def said(self) -> set[str]:
+        """The texts that it has, and the words of these, its documentation among them."""
+        texts = [x.value for x in ast.walk(self.function) if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+        return {*texts, *(word for text in texts for word in re.findall(r"\w+", text))}
+
+    @property
     def returned(self) -> ast.Call | None:
         """The only thing that it does: a call of something else with its own parameters, in their order."""
         body = [node for node in self.function.body if not (isinstance(node, ast.Expr) and _is_text(node.value))]

@@ -301,7 +301,9 @@ def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[
     claims = claims_of(replace(adapter, function=stand_in), mechanism, declared, form)
     known = mechanism.takes
     told = tuple(untested(name, known) for name in taken.unknown)
-    return form, replace(claims, unknown=taken.unknown, untested=told)
+    said = {} if declared or adapter.name not in (one.name, *one.also) else one.follows
+    conventions = {**said, **claims.conventions}
+    return form, replace(claims, unknown=taken.unknown, untested=told, conventions=conventions)
 
 
 def renewed(subject: Subject) -> bool:
