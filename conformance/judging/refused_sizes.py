@@ -181,8 +181,8 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
 
     It answers a first case of which all of that holds, and fails on all of which one of it does not: where the first
     array has fewer axes than usual, or more; where heads are grouped; where a call lacks what the function asks for;
-    beyond the limits that many functions of its operator have, where it may be right beyond `documented` ones; and where
-    an option is a word of which the function says nothing.
+    where an option is a word of which it says nothing; and beyond the limits that many functions of its operator have;
+    beyond those that are `documented`, it may be right.
     """
     asked, m = FirstCase(subject, device), subject.mechanism
     if m.required:
@@ -235,8 +235,10 @@ def _failing(m: Mechanism, condition: str) -> tuple[str, ...]:
 
 def _unsaid(subject: AdapterSubject) -> Iterator[str]:
     """That an option is none of the words which a function has nowhere in its text, where it has others of them."""
-    m, source = subject.mechanism, source_of(subject.adapter)
-    for option, words in m.vocabulary.items() if source is not None else ():
+    source = source_of(subject.adapter)
+    if source is None:
+        return
+    for option, words in subject.mechanism.vocabulary.items():
         unsaid = [word for word, text in words.items() if text not in source.said]
         if len(unsaid) < len(words):
             yield from (f"{option} != {word}" for word in unsaid)

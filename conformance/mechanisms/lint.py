@@ -20,7 +20,7 @@ from .mechanism import Mechanism
 from .parameters import faults as parameter_faults
 from .schema import place_of, spec_folder
 from .serving import faults as serving_faults
-from .signatures import faults as signature_faults
+from .signature_faults import faults as signature_faults
 
 NOT_INDICATIVE = re.compile(r"\b(should|shall|must|ought|may not|needs? to|has to|have to)\b", re.IGNORECASE)
 LONGEST_SENTENCE = 160

@@ -70,6 +70,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Another operator that plain functions compute as well which have further arrays and results."""
+
+    operator: str
+    parameters: Mapping[tuple[str, ...], str]
+    """What parameters are passed, each by its names."""
+    instead: Mapping[str, str]
+    """What stands for an input in what all others are passed."""
+    requires: tuple[str, ...]
+    fixed: Mapping[str, str]
+    returns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """What is known of the plain functions of an operator."""
 
@@ -81,6 +95,7 @@ class Words:
     """What inputs and options are called otherwise."""
     limits: tuple[str, ...] = ()
     """What holds of the calls of many functions, which fail on others."""
+    beside: Beside | None = None
     readings: tuple[Reading, ...] = ()
 
 
@@ -146,8 +161,16 @@ def _words(document: Mapping[Any, Any]) -> Words:
         also=tuple(map(str, plain.get("also", ()))),
         names={str(name): frozenset(str(others).split()) for name, others in plain.get("names", {}).items()},
         limits=tuple(map(str, plain.get("limits", ()))),
+        beside=_beside(plain["beside"]) if "beside" in plain else None,
         readings=tuple(map(_reading, plain.get("readings", ()))),
     )
+
+
+def _beside(document: Mapping[Any, Any]) -> Beside:
+    plain = {str(key): x for key, x in document.items()}
+    instead, fixed = ({str(n): str(text) for n, text in plain.get(key, {}).items()} for key in ("instead", "fixed"))
+    requires, returns = (tuple(map(str, plain.get(key, ()))) for key in ("requires", "returns"))
+    return Beside(str(plain["operator"]), _by_names(plain["parameters"]), instead, requires, fixed, returns)
 
 
 def _reading(document: Mapping[Any, Any]) -> Reading:
@@ -200,6 +223,8 @@ def _contradictions(document: Mapping[Any, Any], stem: str, known: Mapping[str, 
     else:
         yield from _misnamed(plain, stem, known)
         yield from _unknown("limits", map(str, plain.get("limits", ())), known[stem], place_of(operator))
+        if "beside" in plain:
+            yield from _misplaced(_beside(plain["beside"]), stem, known, place_of(next(iter(plain["beside"]))))
         for own in plain.get("readings", ()):
             yield from _misread(own, _reading(own), known[stem])
 
@@ -220,6 +245,20 @@ def _misnamed(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism
             yield SpecError(f"names: {stem} has no input or option {name!r}{hint}", place_of(name))
         for word in {*str(others).split()} & {*m.required, *m.takes}:
             yield SpecError(f"names.{name}: {stem} has {word!r} itself", place_of(name))
+
+
+def _misplaced(one: Beside, stem: str, known: Mapping[str, Mechanism], place: Place | None) -> Iterator[SpecError]:
+    """What another operator lacks of which functions are said to be, too."""
+    if one.operator not in known or one.operator == stem or known[one.operator].operator != one.operator:
+        hint = did_you_mean(one.operator, known)
+        yield SpecError(f"beside: no other operator is {one.operator!r}{hint}", place)
+        return
+    m = known[one.operator]
+    yield from _unknown("beside", [*one.parameters.values(), *one.instead.values(), *one.requires], m, place)
+    for name in (name for name in one.fixed if name not in m.options):
+        yield SpecError(f"beside: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", place)
+    for name in (name for name in one.returns if name not in m.outputs):
+        yield SpecError(f"beside: {m.name} has no output {name!r}{did_you_mean(name, m.outputs)}", place)
 
 
 def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterator[SpecError]:

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from ..data.texts import safe
-from ..errors import SpecError, UsageError, did_you_mean
-from ..language.expressions import Expression
+from ..errors import UsageError, did_you_mean
 from ..language.scopes import Scope
-from .assembled import faults_in
 from .documents import read
 from .layouts import Layout, layout_of, stacks_of
-from .layouts import faults as layout_faults
 from .mechanism import Mechanism
-from .schema import faults_beside, place_of, spec_folder
+from .schema import spec_folder
 from .specfiles import ENDING, SpecFile
 from .stated import is_stated, kind_and_texts, stated
 from .stems import stem
@@ -169,7 +165,7 @@ class Signature:
 @functools.cache
 def signatures() -> dict[str, Signature]:
     """All of them by name; those beside another one are also called what that is called."""
-    found = {path.stem: _read(read(path)) for path in sorted((spec_folder() / "signatures").glob("*.yaml"))}
+    found = {path.stem: read_signature(read(path)) for path in sorted((spec_folder() / "signatures").glob("*.yaml"))}
     first = {name: found[one.beside] for name, one in found.items() if one.beside}
     return found | {name: replace(found[name], also=(one.name, *one.also)) for name, one in first.items()}
 
@@ -275,7 +271,8 @@ def _share(one: Signature, taken: Collection[str], beyond: Collection[str]) -> f
     return sum(name in taken for name in rest) / len(rest) if rest else 1.0
 
 
-def _read(document: Mapping[Any, Any]) -> Signature:
+def read_signature(document: Mapping[Any, Any]) -> Signature:
+    """A known interface, as its file has it."""
     plain = {str(key): x for key, x in document.items()}
     return Signature(
         name=str(plain["signature"]),
@@ -323,84 +320,3 @@ def scope_of(mechanism: Mechanism, names: Collection[str] | None = None) -> Scop
     words = {word: option for m in mechanism.kin for option, own in m.vocabulary.items() for word in own}
     known = {*mechanism.sizes, *mechanism.required, *mechanism.takes} if names is None else names
     return Scope(frozenset(known), words)
-
-
-def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
-    """What is wrong with the files of known interfaces, the shipped ones or those of a folder."""
-    return faults_beside(
-        "signatures", folder, lambda document, stem: _contradictions(document, _read(document), stem, known)
-    )
-
-
-def _contradictions(
-    document: Mapping[Any, Any], one: Signature, stem: str, known: Mapping[str, Mechanism]
-) -> Iterator[SpecError]:
-    """What does not go together in a file, each with its place."""
-    places = {str(key): place_of(key) for key in document}
-    if one.name != stem:
-        yield SpecError(f"signature: the file is called {stem!r}, and not {one.name!r}", places["signature"])
-    if one.operator not in known or known[one.operator].operator != one.operator:
-        hint = did_you_mean(one.operator, known)
-        yield SpecError(f"operator: unknown operator {one.operator!r}{hint}", places["operator"])
-        return
-    m = known[one.operator]
-    if one.beside and (one.beside not in signatures() or signatures()[one.beside].operator == one.operator):
-        hint = did_you_mean(one.beside, signatures())
-        yield SpecError(f"beside: no interface {one.beside!r} of another operator{hint}", places["beside"])
-    if one.variant_of and one.variant_of not in signatures():
-        hint = did_you_mean(one.variant_of, signatures())
-        yield SpecError(f"variant_of: no interface {one.variant_of!r}{hint}", places["variant_of"])
-    if one.layout and one.layout not in m.layouts:
-        hint = did_you_mean(one.layout, m.layouts)
-        yield SpecError(f"layout: {m.name} has no layout {one.layout!r}{hint}", places["layout"])
-        return
-    for layout, name, says in layout_faults({**m.layouts, "arrays": one.arrays}, {*m.inputs, *m.outputs}):
-        if layout == "arrays":
-            yield SpecError(f"arrays.{name}: {says}", places["arrays"])
-    written = {text for passed in one.parameters.values() for text in passed.written} - {SCRATCH}
-    for key, says in faults_in(one.outputs, m, one.returns, written):
-        yield SpecError(says, places[key])
-    if m.outputs[0] not in {*one.returns, *one.outputs}:
-        yield SpecError(f"returns: {m.name} has the output {m.outputs[0]!r} first", places["returns"])
-    for name, word in one.follows.items():
-        if word not in m.conventions.get(name, {}):
-            own = f"{name} = {word}"
-            hint = did_you_mean(own, [f"{c} = {w}" for c, words in m.conventions.items() for w in words])
-            yield SpecError(f"follows: {m.name} has no convention {own}{hint}", places["follows"])
-    for name, text in one.fixed.items():
-        if name not in m.options:
-            yield SpecError(f"fixed: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", places["fixed"])
-            continue
-        try:
-            Expression(text, scope_of(m, ()))
-        except SpecError as error:
-            yield SpecError(f"fixed.{name}: {error.message}", places["fixed"])
-    yield from _misread(document["parameters"], one, m)  # type: ignore[index]
-
-
-def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator[SpecError]:
-    """Parameters that are passed what there is not, and inputs that none is passed."""
-    scope, stacks = scope_of(m), one.layout_in(m).stacks
-    lacking = {*m.required}
-    for name, text in texts.items():
-        passed, place = one.parameters[str(name)], place_of(text) or place_of(name)
-        if passed.how == "out" and passed.texts[0] not in (one.layout_in(m).own if m.layouts else m.outputs):
-            yield SpecError(f"parameters.{name}: {passed.texts[0]!r} is no output of a layout", place)
-        written = passed.texts[1:] if passed.how == "in_place" else ()
-        for output in (each for each in written if each not in (*one.returns, SCRATCH)):
-            yield SpecError(f"parameters.{name}: {output!r} is not returned", place)
-        for part in passed.expressions:
-            if part in stacks:
-                lacking -= {*stacks[part]}
-                continue
-            try:
-                lacking -= Expression(part, scope).uses
-            except SpecError as error:
-                yield SpecError(f"parameters.{name}: {error.message}", place)
-    for part in one.requires:
-        try:
-            lacking -= Expression(part, scope).uses  # what is to equal what is passed
-        except SpecError as error:
-            yield SpecError(f"requires: {error.message}", place_of(part))
-    for name in sorted(lacking):
-        yield SpecError(f"parameters: none is passed {name!r}", place_of(next(iter(texts))))

@@ -8,12 +8,16 @@ which one it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from ..errors import TargetError
 from ..mechanisms.library import Library
-from ..mechanisms.signatures import Signature, beside
+from ..mechanisms.parameters import words
+from ..mechanisms.signatures import Signature, beside, signature_named
+from ..mechanisms.stated import is_stated, stated
+from .hints import source_of
 from .subject import AdapterSubject
 from .taken import Taken
 
@@ -31,6 +35,7 @@ def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
     if taken is None or first.claims.declared or isinstance(first, BesideSubject):
         return
     possible = [one for one in beside(taken.signature.name) if one.operator in known.stating and _takes(taken, one)]
+    possible += [signature_named(line, "") for line in _as_read(first) if stated(line).operator in known.stating]
     found = set[str]()
     for one in sorted(possible, key=lambda one: -len(one.arrays_in(known[one.operator]))):
         if one.operator in found:
@@ -50,6 +55,35 @@ def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
             further.laid_out = True
         yield further
         found.add(one.operator)
+
+
+def _as_read(first: AdapterSubject) -> Iterator[str]:
+    """What a function of a stated interface computes beside it, by its further arrays and results, in a line."""
+    if not is_stated(first.adapter.like):
+        return
+    line, source = stated(first.adapter.like), source_of(first.adapter)
+    own = words(line.operator).beside
+    if own is None or source is None or source.results != len(own.returns):
+        return
+    found = {name: text for names, text in own.parameters.items() for name in names if name in line.parameters}
+    if len(found) != len(own.parameters):
+        return
+
+    def moved(text: str) -> str:
+        return re.sub(r"\w+", lambda word: own.instead.get(word[0], word[0]), text)
+
+    parameters = {name: found.get(name, moved(text)) for name, text in line.parameters.items()}
+    requires = (*map(moved, line.requires), *own.requires)
+    yield str(
+        replace(
+            line,
+            operator=own.operator,
+            parameters=parameters,
+            requires=requires,
+            fixed={**line.fixed, **own.fixed},
+            returns=own.returns,
+        )
+    )
 
 
 def _takes(taken: Taken, one: Signature) -> bool:
