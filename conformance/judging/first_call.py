@@ -14,10 +14,12 @@ from ..execution.backward import COTANGENT
 from ..execution.calling import UNDIFFERENTIABLE, Reply
 from ..frameworks.known import is_installed
 from ..mechanisms.library import Library
+from ..mechanisms.parameters import documented
 from ..mechanisms.signatures import variants
 from ..mechanisms.stated import is_stated
 from ..subjects.gradients import GradientSubject, further_outputs, gradient_of, may_have_gradients, writes
 from ..subjects.guesses import as_documented, as_made
+from ..subjects.hints import source_of
 from ..subjects.renaming import numbered
 from ..subjects.subject import AdapterSubject, Subject
 from .conventions import identified
@@ -80,7 +82,7 @@ def _noticed(subject: AdapterSubject, device: str, dtypes: Sequence[str]) -> tup
     says += [*readings, *limits, *take_tables_in_dtype(subject, device)]
     says += [*_own_defaults(subject, device), *_without_seed(subject)]
     says += [*other_results(subject, device), *least_number(subject, device)]
-    says = never_written(subject, device, says)
+    says = [*never_written(subject, device, says), *_documented(subject)]
     check_read(subject, device)
     if subject.claims.sparing:
         says.append("is compiled for every shape, so few shapes are tried; compiled=False or --profile ci tries all")
@@ -93,6 +95,16 @@ def _as_made(subject: AdapterSubject) -> list[str]:
     if requires:
         subject.require(*requires)
     return [f"`get_inputs` of its file makes arrays of which {text} holds: no others are tried" for text in requires]
+
+
+def _documented(subject: AdapterSubject) -> list[str]:
+    """Which words of conventions the documentation of a plain function says, in words; it is held to them."""
+    source = None if subject.claims.declared else source_of(subject.adapter)
+    found = documented(subject.mechanism, source.whole_documentation) if source is not None else {}
+    own = {name: word for name, word in found.items() if name not in subject.claims.conventions}
+    if own:
+        subject.hold_to(own)
+    return [f"its documentation says {name} = {word}" for name, word in own.items()]
 
 
 def _own_scale(subject: AdapterSubject) -> list[str]:
@@ -124,16 +136,20 @@ def _without_seed(subject: AdapterSubject) -> list[str]:
 
 
 def _find_variant(subject: AdapterSubject, device: str) -> None:
-    """Take a function for the variant of its known interface of which its first results are right, if one is."""
-    own, dtype = subject.adapter.like, subject.claims.dtypes[0]
+    """Take a function for the variant of its known interface of which its first results are right, if one is.
+
+    Where none is, it is the first by which it gives a result.
+    """
+    own, dtype, answered = subject.adapter.like, subject.claims.dtypes[0], ""
     others = variants(own) if own and not subject.claims.declared else []
     for like in (own, *(one.name for one in others)) if others else ():
         if like != own:
             subject.take_as(like)
         if is_read_right(subject, subject.mechanism, dtype, device):
             return
+        answered = answered or (like if not fails(subject, device) else "")
     if others:
-        subject.take_as(own)
+        subject.take_as(answered or own)
 
 
 def _refused_sizes(subject: AdapterSubject, device: str) -> list[str]:

@@ -190,6 +190,7 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
     given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
     weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
     usual = [*(text for text in limits(m) if not _is_given(subject, text)), *_unsaid(subject)]
+    usual += [text for text in documented if text not in usual]
     faults = dict.fromkeys((*weaker, *given), REFUSING) | {text: _failing(m, text) for text in usual}
     kept = dict.fromkeys(faults)
     for condition, kinds in faults.items():

@@ -95,6 +95,8 @@ class Words:
     """What inputs and options are called otherwise."""
     limits: tuple[str, ...] = ()
     """What holds of the calls of many functions, which fail on others."""
+    says: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """For the words of a convention, the phrases by which documentation says them."""
     beside: Beside | None = None
     readings: tuple[Reading, ...] = ()
 
@@ -146,6 +148,16 @@ def limits(mechanism: Mechanism) -> list[str]:
     return [*words(mechanism.operator).limits, *(text for text in shared if not [*_unknown("", [text], mechanism)])]
 
 
+def documented(mechanism: Mechanism, text: str) -> dict[str, str]:
+    """The words of conventions that a documentation says, one of each; of gradients, as of readings."""
+    plain, found = f" {' '.join(re.findall('[a-z0-9]+', text.lower()))} ", dict[str, str]()
+    for name, words_ in {**words(mechanism.stating.gradient_of).says, **words(mechanism.operator).says}.items():
+        said = [word for word, phrases in words_.items() if any(f" {phrase} " in plain for phrase in phrases)]
+        if len(said) == 1 and said[0] in mechanism.conventions.get(name, {}):
+            found[name] = said[0]
+    return found
+
+
 def _is_of(one: Reading, mechanism: Mechanism) -> bool:
     """Whether an operator has all that a reading speaks of."""
     texts = [part for text in one.parameters.values() for part in expressions_in(text)]
@@ -161,9 +173,14 @@ def _words(document: Mapping[Any, Any]) -> Words:
         also=tuple(map(str, plain.get("also", ()))),
         names={str(name): frozenset(str(others).split()) for name, others in plain.get("names", {}).items()},
         limits=tuple(map(str, plain.get("limits", ()))),
+        says=_phrases(plain.get("says", {})),
         beside=_beside(plain["beside"]) if "beside" in plain else None,
         readings=tuple(map(_reading, plain.get("readings", ()))),
     )
+
+
+def _phrases(document: Mapping[Any, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
+    return {str(name): {str(word): tuple(map(str, x)) for word, x in words.items()} for name, words in document.items()}
 
 
 def _beside(document: Mapping[Any, Any]) -> Beside:
@@ -223,6 +240,11 @@ def _contradictions(document: Mapping[Any, Any], stem: str, known: Mapping[str, 
     else:
         yield from _misnamed(plain, stem, known)
         yield from _unknown("limits", map(str, plain.get("limits", ())), known[stem], place_of(operator))
+        for name, said in _phrases(plain.get("says", {})).items():
+            own = known[stem].conventions.get(name, {})
+            for word in (word for word in said if word not in own):
+                hint = did_you_mean(word, own)
+                yield SpecError(f"says: {stem} has no convention {name} = {word}{hint}", place_of(operator))
         if "beside" in plain:
             yield from _misplaced(_beside(plain["beside"]), stem, known, place_of(next(iter(plain["beside"]))))
         for own in plain.get("readings", ()):

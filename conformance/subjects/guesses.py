@@ -69,10 +69,14 @@ def as_made(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def as_documented(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
-    """That there are as many queries as keys, where a function gives both one shape in words."""
-    source = source_of(adapter) if {"q_len", "k_len"} <= {*mechanism.sizes} and "q" in mechanism.required else None
+    """That there are as many queries as keys, where a function gives both one shape in words; and one item alone."""
+    source = source_of(adapter)
     first = source.parameters[:2] if source is not None else []
-    return ("k_len == q_len",) if source is not None and len(first) == 2 and source.alike(*first) else ()
+    if source is None or len(first) < 2:
+        return ()
+    found = ("batch == 1",) if "batch" in mechanism.sizes and source.shapes.get(first[0], [])[:1] == ["1"] else ()
+    both = {"q_len", "k_len"} <= {*mechanism.sizes} and "q" in mechanism.required and source.alike(*first)
+    return (*found, "k_len == q_len") if both else found
 
 
 def _operator_of(adapter: Adapter, known: Library) -> str:

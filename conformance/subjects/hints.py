@@ -57,14 +57,23 @@ class Source:
         texts = (ast.get_docstring(node) for node in (self.node, self.function, self.module))
         return [line for text in texts if text and (line := text.strip().partition("\n\n")[0])]
 
-    def alike(self, one: str, other: str) -> bool:
-        """Whether its documentation gives two of its parameters one shape, as in `q, k, v: [B, H, T, D]`."""
-        text = ast.get_docstring(self.function) or ast.get_docstring(self.node) or ""
-        shapes = {
+    @property
+    def whole_documentation(self) -> str:
+        """All that is written of it itself."""
+        return ast.get_docstring(self.function) or ast.get_docstring(self.node) or ""
+
+    @property
+    def shapes(self) -> dict[str, list[str]]:
+        """The axes that its documentation gives its parameters, as in `q, k, v: [B, H, T, D]`."""
+        return {
             name: [part.strip() for part in axes.split(",")]
-            for names, axes in re.findall(SHAPED, text)
+            for names, axes in re.findall(SHAPED, self.whole_documentation)
             for name in re.findall(r"\w+", names)
         }
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether its documentation gives two of its parameters one shape."""
+        shapes = self.shapes
         found = shapes.get(one)
         return found is not None and len(found) > 1 and found == shapes.get(other)
 

@@ -215,6 +215,11 @@ class AdapterSubject:
         self.usual = {**self.usual, option: number}
         self.require(f"{option} != none")
 
+    def hold_to(self, words: Mapping[str, str]) -> None:
+        """Take words of conventions for declared ones, but for those of which others are."""
+        self.adapter = replace(self.adapter, conventions={**words, **self.adapter.conventions})
+        self.take_as(self.adapter.like)
+
     def set_aside(self, output: str) -> None:
         """Take what is returned in the place of an output for something else from now on."""
         self.others.add(output)
