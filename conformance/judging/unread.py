@@ -22,6 +22,8 @@ OTHERWISE = (*(f"returned a {kind}" for kind in NO_ARRAYS), "returned None, and 
 """How it is said of a function that it returns what no function returns that computes something, or several."""
 LOOKED_AT = 16
 """First cases that all give no result where a function is not read."""
+FEW = 4
+"""The same where places alone say what it takes."""
 AS_MEANT = ", as where other arrays are meant; say what to pass with --like, or wrap the function"
 
 
@@ -34,10 +36,11 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     m, adapter = subject.mechanism, subject.adapter
     if not adapter.guessed:
         return
-    found = _first_faults(subject, device)
+    by_place, why = _by_place(subject), ""
+    found = _first_faults(subject, device, FEW if by_place else LOOKED_AT)
     if not found:
         return
-    by_place, says, why = _by_place(subject), found[0].says, ""
+    says = found[0].says
     if all(fault.kind in REFUSING for fault in found):
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
         why = f"by their places alone it takes {taken}, and " if by_place else ""
@@ -56,12 +59,12 @@ def _by_place(subject: AdapterSubject) -> dict[str, str]:
     return {name: own for name, own in by_place.items() if name not in read}
 
 
-def _first_faults(subject: AdapterSubject, device: str) -> list[Fault]:
+def _first_faults(subject: AdapterSubject, device: str, most: int) -> list[Fault]:
     """What comes of the first cases, but for those that are refused; nothing where one of them has a result."""
     m, dtype, found = subject.mechanism, subject.claims.dtypes[0], list[Fault]()
     bench = Bench(subject, m, dtype, device, m.words)
     with subject.session():
-        for sample in itertools.islice(plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), LOOKED_AT):
+        for sample in itertools.islice(plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), most):
             trial = Trial(bench, sample)
             try:
                 trial.reply(trial.base)

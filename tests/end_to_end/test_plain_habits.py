@@ -129,16 +129,80 @@ def turned(x, other, cos, sin):
     return torch.cat((a * cos - b * sin, c * sin + d * cos), -1)
 
 
+def prefill(q, k, v, causal=True):
+    """The queries are the last tokens of the keys. [length, heads, dim]"""
+    return of_last_queries(q, k, v, causal, k.shape[0] - q.shape[0])
+
+
+def prefill_of_first_tokens(q, k, v, causal=True):
+    """The queries are the last tokens of the keys. [length, heads, dim]"""
+    return of_last_queries(q, k, v, causal, 0)
+
+
+def of_last_queries(q, k, v, causal, ahead):
+    seen = torch.ones(q.shape[0], k.shape[0], dtype=torch.bool)
+    seen = seen.tril(ahead) if causal else seen
+    return seen_from(q[None], k[None], v[None], q.shape[-1] ** -0.5, seen)[0]
+
+
+def attention_with_lse(q, k, v, scale=None, return_lse=False, num_splits=1):
+    """[batch, heads, length, dim]; keys are taken in parts."""
+    return by_parts(q, k, v, scale, num_splits, 1.0) if return_lse else by_parts(q, k, v, scale, num_splits, 1.0)[0]
+
+
+def attention_with_lse_converted(q, k, v, scale=None, return_lse=False, num_splits=1):
+    out = by_parts(q, k, v, scale, num_splits, 0.6931472)
+    return out if return_lse else out[0]
+
+
+def by_parts(q, k, v, scale, parts, factor):
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).mT * scale
+    v = v.repeat_interleave(q.shape[1] // v.shape[1], 1)
+    places = torch.arange(k.shape[2]).chunk(parts)
+    lse = torch.stack([scores[..., own].logsumexp(-1) for own in places])
+    outs = torch.stack([scores[..., own].softmax(-1) @ v[..., own, :] for own in places])
+    whole = lse.logsumexp(0)
+    return ((lse - whole).exp().nan_to_num()[..., None] * outs).sum(0), whole * factor
+
+
+def mamba_chunk_scan(x, dt, A, B, C, dt_softplus=True):
+    """State space of one item. x: (1, length, heads, dim); dt: (1, length, heads); B, C: (1, length, groups, state)"""
+    return scanned(x, dt, A, B, C, dt_softplus, 0.0)
+
+
+def mamba_chunk_scan_of_later_tokens(x, dt, A, B, C, dt_softplus=True):
+    """State space of one item. x: (1, length, heads, dim); dt: (1, length, heads); B, C: (1, length, groups, state)"""
+    return scanned(x, dt, A, B, C, dt_softplus, 0.01)
+
+
+def scanned(x, dt, A, B, C, softplus, less):
+    x, dt, b, c = x[0], dt[0], B[0], C[0]
+    dt = torch.nn.functional.softplus(dt) if softplus else dt
+    b, c = (each.repeat_interleave(x.shape[1] // each.shape[1], 1) for each in (b, c))
+    state, rows = torch.zeros(*x.shape[1:], b.shape[-1]), []
+    for t in range(len(x)):
+        state = state * (dt[t] * A)[:, None, None].exp() + (dt[t][:, None] * x[t])[..., None] * b[t][:, None] * (
+            1 - less
+        )
+        rows.append((state * c[t][:, None]).sum(-1))
+    return torch.stack(rows)[None]
+
+
 RIGHT = (
-    flash_attention_forward, dot_product_attention, attention_by_roots, cross_entropy_of_chunks, swiglu, rms_norm,
-    top_p_renorm_probs, fused_rotary_embedding,
+    prefill, attention_with_lse, mamba_chunk_scan, flash_attention_forward, dot_product_attention, attention_by_roots,
+    cross_entropy_of_chunks, swiglu, rms_norm, top_p_renorm_probs, fused_rotary_embedding,
 )  # fmt: skip
 WRONG = (
+    prefill_of_first_tokens, attention_with_lse_converted, mamba_chunk_scan_of_later_tokens,
     flash_attention_forward_of_one_more, cross_entropy_of_all_chunks, swiglu_of_clamped_gates,
     rms_norm_of_that_epsilon_always, top_p_renorm_probs_without_the_crossing, fused_rotary_embedding_of_half_a_query,
     fused_rotary_embedding_of_keys_turned_back,
 )  # fmt: skip
 TOLD = {
+    "attention_with_lse": "`num_splits` is in how many parts keys are taken",
+    "mamba_chunk_scan": "fails unless batch == 1",
+    "prefill": "its documentation says causal_alignment = bottom_right",
     "attention_by_roots": "fails unless scale == none or scale >= 0",
     "cross_entropy_of_chunks": "fails unless reduction != each",
     "flash_attention_forward": "is how many keys a query sees on each side, its own among them",

@@ -7,7 +7,16 @@ from attnspec.cases.drawing import seed_of
 from attnspec.cases.samples import Case, Sample
 from attnspec.mechanisms.definition import Frame
 from attnspec.mechanisms.loader import library
-from attnspec.mechanisms.parameters import called, called_so, described, faults, namesakes, readings, words
+from attnspec.mechanisms.parameters import (
+    called,
+    called_so,
+    described,
+    documented,
+    faults,
+    namesakes,
+    readings,
+    words,
+)
 from attnspec.mechanisms.stated import expressions_in
 from attnspec.numerics import budget
 from attnspec.subjects.passing import compiled, plain_value
@@ -34,6 +43,22 @@ def test_gradients_have_the_readings_of_their_operator_too_as_far_as_they_take_t
     assert tables
     assert ["weight"] == [one.lacking for one in readings(library()["rms_norm_gradient"]) if one.lacking]
     assert not [one for one in readings(library()["layer_norm_gradient"]) if one.lacking == "bias"]  # which it has not
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("The mask is aligned to the bottom-right corner.", "bottom_right"),
+        ("Causal from the upper left.", "top_left"),
+        ("Bottom right, or top left with old=True.", ""),
+        ("Nothing.", ""),
+    ],
+)
+def test_documentation_may_say_one_word_of_a_convention(text, word):
+    expected = {"causal_alignment": word} if word else {}
+    assert expected == documented(library()["attention"], text)
+    assert expected == documented(library()["attention_gradient"], text)
+    assert {} == documented(library()["softmax"], text)
 
 
 def test_words_in_names_say_one_operator_each():
@@ -91,6 +116,27 @@ def test_an_option_of_one_value_may_have_several():
         ("operator: attention\nnames: {scal: factor}", "names: attention has no input or option 'scal'"),
         ("operator: attention\nnames: {scale: causal}", "names.scale: attention has 'causal' itself"),
         ("operator: attention\nlimits: [heeds == 1]", "limits: unknown name 'heeds'"),
+        (
+            "operator: attention\nsays: {causal_alignment: {bottom_right: [lower right], left: [upper left]}}",
+            "says: attention has no convention causal_alignment = left",
+        ),
+        (
+            "operator: attention\nbeside: {operator: rotary_pear, parameters: {q: q}, returns: [q_out]}",
+            "beside: no other operator is 'rotary_pear'; did you mean 'rotary_pair'?",
+        ),
+        (
+            "operator: attention\nbeside: {operator: rotary_pair, parameters: {q: v}, returns: [q_out]}",
+            "beside: unknown name 'v'",
+        ),
+        (
+            "operator: attention\nbeside: {operator: rotary_pair, parameters: {q: q}, returns: [out]}",
+            "beside: rotary_pair has no output 'out'",
+        ),
+        (
+            "operator: attention\n"
+            "beside: {operator: rotary_pair, parameters: {q: q}, fixed: {k: 'true'}, returns: [q_out]}",
+            "beside: rotary_pair has no option 'k'",
+        ),
     ],
 )
 def test_a_wrong_file_is_told_with_its_place(tmp_path, text, says):

@@ -218,6 +218,15 @@ def test_an_option_of_a_further_mechanism_is_passed_where_the_function_has_a_def
     assert frozenset({"beta"}) == claims(mine, "routed_experts").always
 
 
+def test_a_number_that_a_function_has_for_none_may_be_one_of_its_own():
+    def mine(x, weight, *, eps=None): ...
+
+    def limited(x, chosen, weights, w_gate, w_up, w_down, *, limit=None): ...
+
+    assert frozenset({"eps"}) == claims(mine, "rms_norm").always
+    assert frozenset() == claims(limited, "routed_experts").always
+
+
 def test_a_flag_with_the_default_of_the_operator_is_not_passed():
     def mine(q, k, v, *, causal=False): ...
 

@@ -28,6 +28,14 @@ def test_documentation_calls_and_the_file_say_operators_in_this_order(tmp_path):
     ] == found
 
 
+def test_texts_and_shapes_are_found_in_a_function(tmp_path):
+    says, body = "'''The sum, or the mean. x: (1, N, D); y: (N, D)'''", "return x if y == 'each' else x.sum()"
+    found = source(tmp_path, f"def mine(x, y):\n    {says}\n    {body}\n")
+    assert {"sum", "mean", "each"} <= found.said
+    assert "none" not in found.said
+    assert {"x": ["1", "N", "D"], "y": ["N", "D"]} == found.shapes
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
