@@ -35,13 +35,14 @@ NOUNS = {
     "dim": "channel",
     "head_dim": "channel",
     "value_dim": "channel",
+    "axes": "axis",
 }
 """What one index of an axis is called; other axes go by the name of their size."""
 
 
 def noun_of(axis: str | None) -> str:
     """What one index of an axis is called, which is named by its size."""
-    return NOUNS.get(axis or "", axis or "entry")
+    return NOUNS.get(axis, singular(axis)) if axis else "entry"
 
 
 def in_words(wrong: Truths, nouns: Sequence[str], visible: Truths | None = None) -> str:
@@ -127,6 +128,12 @@ def indices(some: Truths, noun: str) -> str:
     if len(chosen) <= LISTED:
         return f"{plural(noun)} {', '.join(map(str, chosen[:-1]))} and {last}"
     return ""
+
+
+def singular(name: str) -> str:
+    """What one of those is called that a size counts, as a page of `max_pages`."""
+    words = name.removeprefix("max_").replace("_", " ")
+    return f"{words[:-3]}y" if words.endswith("ies") else words.removesuffix("s")
 
 
 def plural(noun: str) -> str:

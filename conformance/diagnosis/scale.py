@@ -16,7 +16,7 @@ from ..judging.settling import Declined
 from .conditions import Fit
 from .maps import Map
 from .parting import Parting, point_of
-from .patterns import NOUNS, in_words
+from .patterns import in_words, noun_of
 from .separation import LEAST, When
 
 LOOKED_AT = 20.0
@@ -28,7 +28,7 @@ def wrong_rows(failure: Failure) -> Map | None:
     found = failure.large
     if found is None or found.worst is None or found.wrong is None or not found.wrong.any():
         return None
-    wrong, nouns = found.wrong, [NOUNS.get(label, label) for label in found.labels]
+    wrong, nouns = found.wrong, [noun_of(label) for label in found.labels]
     kept = [axis for axis, n in enumerate(wrong.shape) if n > 1]
     pattern = in_words(wrong.squeeze(), [nouns[axis] for axis in kept])
     count = f"{int(wrong.sum())} of {wrong.size} rows"

@@ -210,17 +210,21 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
 def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
     """That calls have what a function asks for and fails without, and what it says then; seen before it is read.
 
-    Calls that have it may have results of any shape: what these are is found later.
+    Calls that have it may have results of any shape: what these are is found later. What fails without each of several
+    is answered where all of them are given.
     """
-    conditions = _given(subject)
+    conditions, found = _given(subject), False
     if not conditions:
         return
     asked = FirstCase(subject, device)
-    for condition in conditions:
+    for condition in (*conditions, *([" and ".join(conditions)] if len(conditions) > 1 else [])):
+        if found and condition not in conditions:
+            return
         lacking, having = (asked.first_of(condition, met=met) for met in (False, True))
         faults = [asked.fault_of(case) for case in lacking]
         said = [fault.says for fault in faults if isinstance(fault, Fault) and fault.kind in REFUSING]
         if said and len(said) == len(faults) and any(_returns(asked.fault_of(case)) for case in having):
+            found = True
             yield condition, said[0]
 
 

@@ -189,11 +189,73 @@ def scanned(x, dt, A, B, C, softplus, less):
     return torch.stack(rows)[None]
 
 
+def fused_topk_deepseek(
+    scores, bias, n_group, topk_group, topk, routed_scaling_factor, topk_values, topk_indices, launch_with_pdl=True
+):
+    """Weights and experts are written to the last two arrays."""
+    routed(scores, bias, n_group, topk_group, topk, routed_scaling_factor, topk_values, topk_indices, 0.0)
+
+
+def fused_topk_deepseek_of_biased_weights(
+    scores, bias, n_group, topk_group, topk, routed_scaling_factor, topk_values, topk_indices, launch_with_pdl=True
+):
+    routed(scores, bias, n_group, topk_group, topk, routed_scaling_factor, topk_values, topk_indices, 1.0)
+
+
+def routed(scores, bias, groups, kept_groups, k, scaling, values, indices, share):
+    own, size = scores.sigmoid(), scores.shape[-1] // groups
+    of_groups = (own + bias).unflatten(-1, (groups, size)).topk(min(2, size), -1)[0].sum(-1)
+    kept = torch.zeros_like(of_groups).scatter(-1, of_groups.topk(kept_groups, -1).indices, 1.0)
+    hidden = (kept == 0).repeat_interleave(size, -1)
+    chosen = (own + bias).masked_fill(hidden, -torch.inf).topk(k, -1).indices
+    weights = (own + share * bias).gather(-1, chosen)
+    values.copy_(weights / weights.sum(-1, keepdim=True) * scaling)
+    indices.copy_(chosen)
+
+
+def group_norm_backward(output_grad, x, mean, rstd, num_groups, gamma):
+    """[batch, channels, height, width]; the mean and the rstd: [batch, groups]"""
+    return of_groups_again(output_grad, x, mean, rstd, num_groups, gamma, lambda c, size: c // size)
+
+
+def group_norm_backward_of_tiled_groups(output_grad, x, mean, rstd, num_groups, gamma):
+    """[batch, channels, height, width]; the mean and the rstd: [batch, groups]"""
+    return of_groups_again(output_grad, x, mean, rstd, num_groups, gamma, lambda c, size: c % num_groups)
+
+
+def of_groups_again(dy, x, mean, rstd, groups, gamma, group_of):
+    own = group_of(torch.arange(x.shape[1]), x.shape[1] // groups)
+    d_gamma = (dy * (x - mean[:, own, None, None]) * rstd[:, own, None, None]).sum((0, 2, 3))
+    rows, weighted = (each.reshape(len(x), groups, -1) for each in (x, dy * gamma[:, None, None]))
+    normed = (rows - mean[..., None]) * rstd[..., None]
+    along = (weighted * normed).mean(-1, keepdim=True)
+    d_rows = (weighted - weighted.mean(-1, keepdim=True) - normed * along) * rstd[..., None]
+    return d_rows.reshape(x.shape), d_gamma, dy.sum((0, 2, 3))
+
+
+def grpo_loss(new_logprobs, old_logprobs, ref_logprobs, advantages, padding_mask, cliprange=0.2, beta=0.04):
+    """The mean over all tokens."""
+    return clipped_loss(new_logprobs, old_logprobs, ref_logprobs, advantages, ~padding_mask, cliprange, beta)
+
+
+def grpo_loss_of_padding(new_logprobs, old_logprobs, ref_logprobs, advantages, padding_mask, cliprange=0.2, beta=0.04):
+    return clipped_loss(new_logprobs, old_logprobs, ref_logprobs, advantages, padding_mask | True, cliprange, beta)
+
+
+def clipped_loss(new, old, ref, advantages, mask, clip, beta):
+    ratio, gain = (new - old).exp(), advantages[:, None]
+    loss = -torch.minimum(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain)
+    loss = loss + beta * ((ref - new).exp() - (ref - new) - 1)
+    return (loss * mask).sum() / mask.sum().clamp(min=1)
+
+
 RIGHT = (
+    fused_topk_deepseek, group_norm_backward, grpo_loss,
     prefill, attention_with_lse, mamba_chunk_scan, flash_attention_forward, dot_product_attention, attention_by_roots,
     cross_entropy_of_chunks, swiglu, rms_norm, top_p_renorm_probs, fused_rotary_embedding,
 )  # fmt: skip
 WRONG = (
+    fused_topk_deepseek_of_biased_weights, group_norm_backward_of_tiled_groups, grpo_loss_of_padding,
     prefill_of_first_tokens, attention_with_lse_converted, mamba_chunk_scan_of_later_tokens,
     flash_attention_forward_of_one_more, cross_entropy_of_all_chunks, swiglu_of_clamped_gates,
     rms_norm_of_that_epsilon_always, top_p_renorm_probs_without_the_crossing, fused_rotary_embedding_of_half_a_query,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnspec.diagnosis.patterns import in_words
+from attnspec.diagnosis.patterns import in_words, noun_of
 
 ROW, COLUMN = np.arange(6)[:, None], np.arange(9)
 CAUSAL = ROW >= COLUMN
@@ -105,3 +105,18 @@ def test_the_key_before_a_window():
 def test_planes_that_differ_have_no_common_pattern():
     planes = np.stack([COLUMN == ROW + 1, COLUMN == ROW + 2])
     assert "" == in_words(planes, ["head", *PLANE])
+
+
+@pytest.mark.parametrize(
+    ("axis", "noun"),
+    [
+        ("channels", "channel"),
+        ("max_pages", "page"),
+        ("queries", "query"),
+        ("q_len", "query"),
+        ("width", "width"),
+        (None, "entry"),
+    ],
+)
+def test_one_index_is_called_like_one_of_what_its_size_counts(axis, noun):
+    assert noun == noun_of(axis)
