@@ -100,6 +100,8 @@ def identify(
         open_.remove(name)
     enough = len(trials) if blind else 2 * ENOUGH
     confirmed = {name: _confirmed(finding, trials, known, enough) for name, finding in found.items()}
+    confirmed = {name: _left_open(finding, operator, trials, known) for name, finding in confirmed.items()}
+    known = words_of(operator, confirmed)
     grounded = {name: _grounded(finding, operator, trials, known) for name, finding in confirmed.items()}
     return {name: _by_word(finding, operator, trials, known) for name, finding in grounded.items()}
 
@@ -283,6 +285,33 @@ def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, st
     how: How = "untold" if not told else "observed" if agreed == len(told) else "unexplained"
     labels = tuple(trial.sample.case.label for trial, _ in told)
     return replace(finding, how=how, agreed=agreed, cases=len(told), told_by=labels)
+
+
+def _left_open(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:
+    """The finding, or a word that leaves open what the word found decides, if that alone explains all cases.
+
+    An order of equal entries that is the first one's in short rows may be any in long ones.
+    """
+    name, first = finding.convention, next(iter(_affected(trials, finding.convention, known, 1)), None)
+    if finding.how not in ("observed", "unexplained") or first is None:
+        return finding
+    others = [word for word in operator.conventions[name] if _is_open(first, name, word, known)]
+    if not others or finding.word in others:
+        return finding
+    cases = _affected(trials, name, known, len(trials))
+    for word in (finding.word, *others):
+        shares = [share for trial in cases if (share := _explains(trial, name, word, known)) is not None]
+        if shares and all(share == 1.0 for share in shares):
+            own = replace(finding, word=word, how="observed", agreed=len(shares), cases=len(shares))
+            return finding if word == finding.word else own
+    return finding
+
+
+def _is_open(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> bool:
+    """Whether a word leaves open what the words of a convention differ in."""
+    version = _bounded(trial, {**known, name: word})
+    found = [(version[output], apart) for output, apart in _differing(trial, name, known).items()]
+    return all(np.isinf(x.full(np.asarray(x.radius)))[apart].all() for x, apart in found)
 
 
 def _is_bounded(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> bool:

@@ -27,6 +27,8 @@ from .trial import Faulted, Trial
 
 FEW = 4
 """Cases that are looked at, beyond a limit and within."""
+COUNTS = "lens"
+"""How inputs end that are how many tokens items have."""
 
 
 class FirstCase:
@@ -178,10 +180,10 @@ class FirstCase:
         return "right" in fits_of(self.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
 
     def _is_of_indices(self, condition: str) -> bool:
-        """Whether a condition is about whole numbers that the operator has as an array."""
+        """Whether a condition is about whole numbers that the operator has as an array, and not about lengths."""
         m = self.bench.mechanism
         uses = compiled(m, condition).uses & {*m.inputs}
-        return any(m.dtypes.get(name) == "integer" for name in uses)
+        return any(m.dtypes.get(name) == "integer" and not name.endswith(COUNTS) for name in uses)
 
     def _is_without_number(self, case: Sample) -> bool:
         """Whether the first output of an answered case has a NaN."""

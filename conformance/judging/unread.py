@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Sequence
 
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..errors import TargetError, label_of
 from ..execution.faults import Fault
+from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import readings
 from ..subjects.places import placed
 from ..subjects.subject import REFUSING, AdapterSubject
@@ -20,36 +23,56 @@ NO_ARRAYS = ("function", "method", "type", "module", "str", "bool", "tuple", "di
 """The types of what is no array, and none that is in the place of one."""
 OTHERWISE = (*(f"returned a {kind}" for kind in NO_ARRAYS), "returned None, and no ")
 """How it is said of a function that it returns what no function returns that computes something, or several."""
+UNPACKING = re.compile(r"ValueError: (not enough|too many) values to unpack \(expected (\d+)")
+"""How the errors of a function begin that takes its arguments for arrays of other axes, or for several."""
+OTHERS = re.compile(r"'NoneType'|^TypeError: unhashable")
+"""What errors say of a function that asks for what it is not passed, or for numbers where it is passed rows."""
+AXES = re.compile(r"\([^)]*\)|\S+")
+"""The axes of an array in the text of a layout, of which some are several in one."""
 LOOKED_AT = 16
-"""First cases that all give no result where a function is not read."""
+"""First cases that all fail alike where other arrays are meant."""
 FEW = 4
-"""The same where places alone say what it takes."""
+"""First cases that all fail where places alone say what a function takes."""
 AS_MEANT = ", as where other arrays are meant; say what to pass with --like, or wrap the function"
 
 
 def check_read(subject: AdapterSubject, device: str) -> None:
-    """Raise `TargetError` for a function without a result for any first case: it is called as it is not meant to be.
+    """Raise `TargetError` for a function that gives no result for a first case, which is not what it is called for.
 
-    That is one that raises an error on each of them, and one that returns what is no array.
-    One that ends its process, takes too long, or has results of other shapes is wrong.
+    That is one of which places alone say what it takes, and that raises an error on each of them; one that returns
+    what is no array; and one whose errors say that it takes its arguments for arrays of so many axes as no layout has,
+    or asks for more of them.
+    Any other that raises errors is wrong, as one is that is in another layout than its faults let see.
     """
-    m, adapter = subject.mechanism, subject.adapter
+    adapter, m = subject.adapter, subject.mechanism
     if not adapter.guessed:
         return
-    by_place, why = _by_place(subject), ""
-    found = _first_faults(subject, device, FEW if by_place else LOOKED_AT)
-    if not found:
-        return
-    says = found[0].says
-    if all(fault.kind in REFUSING for fault in found):
+    found, by_place, why = _first_faults(subject, device), _by_place(subject), ""
+    first = found[:FEW]
+    if by_place and first and all(fault is not None and fault.kind in REFUSING for fault in first):
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
-        why = f"by their places alone it takes {taken}, and " if by_place else ""
-        why += f"each first call raises an error ({says})"
-        why += f"; {in_a_line(m, next(iter(by_place)))}" if by_place else AS_MEANT
-    elif all(fault.says.startswith(OTHERWISE) for fault in found):
-        why = f"each first call {says}; name what computes it"
+        why = f"by their places alone it takes {taken}, and each first call raises an error ({_says(first)})"
+        why += f"; {in_a_line(m, next(iter(by_place)))}"
+    elif found and all(fault is not None and fault.says.startswith(OTHERWISE) for fault in found):
+        why = f"each first call {_says(found)}; name what computes it"
+    elif found and all(fault is not None and _asks_for_others(fault.says, m) for fault in found):
+        why = f"each first call raises an error ({_says(found)}){AS_MEANT}"
     if why:
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
+
+
+def _says(found: Sequence[Fault | None]) -> str:
+    return next((fault.says for fault in found if fault is not None), "")
+
+
+def _asks_for_others(says: str, mechanism: Mechanism) -> bool:
+    """Whether an error says that other arrays are meant: more of them, or with other axes than any layout has."""
+    unpacked = UNPACKING.match(says)
+    if unpacked is None:
+        return OTHERS.search(says) is not None
+    first = mechanism.required[0]
+    ranks = {len(AXES.findall(texts[first])) for texts in mechanism.layouts.values() if first in texts}
+    return int(unpacked[2]) not in ranks
 
 
 def _by_place(subject: AdapterSubject) -> dict[str, str]:
@@ -59,16 +82,16 @@ def _by_place(subject: AdapterSubject) -> dict[str, str]:
     return {name: own for name, own in by_place.items() if name not in read}
 
 
-def _first_faults(subject: AdapterSubject, device: str, most: int) -> list[Fault]:
-    """What comes of the first cases, but for those that are refused; nothing where one of them has a result."""
-    m, dtype, found = subject.mechanism, subject.claims.dtypes[0], list[Fault]()
+def _first_faults(subject: AdapterSubject, device: str) -> list[Fault | None]:
+    """What comes of first cases, but for those that are refused, up to one that has a result, of which it is None."""
+    m, dtype, found = subject.mechanism, subject.claims.dtypes[0], list[Fault | None]()
     bench = Bench(subject, m, dtype, device, m.words)
     with subject.session():
-        for sample in itertools.islice(plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), most):
+        for sample in itertools.islice(plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), LOOKED_AT):
             trial = Trial(bench, sample)
             try:
                 trial.reply(trial.base)
-                return []
+                return [*found, None]
             except Declined:
                 continue
             except Faulted as error:

@@ -13,7 +13,7 @@ from .renaming import COUNTED, FLAG, matched, parameters_of, sizes_in
 
 COUNT = re.compile(r"(num|max)_\w+")
 """What a parameter is called that is a whole number."""
-INDICES = re.compile(r"(indices|_ids|_idx|_index)$")
+INDICES = re.compile(r"(indices|_ids|_idx|_index|_topk|_positions|_lens)$")
 """How the name of a parameter ends that has numbers of other entries."""
 OBJECT = re.compile(r"(\w+_)?(cfg|config)|config_obj|block|module|model|layer|node|graph|obj")
 """What a parameter is called that is an object of a program."""

@@ -312,3 +312,28 @@ def test_the_search_for_telling_cases_ends_with_the_first_convention_that_has_en
     identify(silent("attention"), library()["attention"], "float32", "cpu")
     opened = len(set(asked))
     assert opened * (opened + 1) // 2 > len(asked)
+
+
+def of_long_rows(x, p, order):
+    """The filter by p, of which equal entries stay in one order in short rows, and in another one in long ones."""
+    places = x.argsort(dim=-1, stable=True, descending=True)
+    places = places if x.shape[-1] < 17 else order(x)
+    ordered = x.gather(-1, places)
+    chances = ordered.softmax(-1)
+    behind = chances.cumsum(-1) - chances > p
+    return x.masked_fill(torch.zeros_like(behind).scatter(-1, places, behind), -torch.inf)
+
+
+@pytest.mark.parametrize(
+    ("order", "word"),
+    [
+        (lambda x: x.argsort(dim=-1, stable=True, descending=True), "first"),
+        (lambda x: x.shape[-1] - 1 - x.flip(-1).argsort(dim=-1, stable=True, descending=True), "open"),
+    ],
+    ids=["first", "open"],
+)
+def test_an_order_that_holds_in_short_rows_alone_is_left_open(order, word):
+    one = subject(
+        Adapter("filtered", "top_p_filter", lambda logits, p: of_long_rows(logits, p, order), "torch"), declared=False
+    )
+    assert word == identify(one, library()["top_p_filter"], "float32", "cpu")["ties"].word

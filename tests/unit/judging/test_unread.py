@@ -20,11 +20,6 @@ def attention(q, k, v):
     return {}[q.shape]
 
 
-def attention_of_few(q, k, v):
-    """Which has a result for some of the first cases."""
-    return {}[q.shape] if q.shape[0] == 2 else torch.softmax(q @ k.mT, -1) @ v
-
-
 def softmax(rows):
     return {}[rows.shape]
 
@@ -74,16 +69,9 @@ def test_what_raises_errors_alone_and_says_by_no_name_what_it_takes_is_not_read(
     assert "--like 'attention(height=EXPRESSION)'" in str(caught.value)
 
 
-@pytest.mark.parametrize("function", [attention, softmax])
-def test_what_raises_errors_alone_is_not_read_whatever_its_names_say(function):
-    with pytest.raises(
-        TargetError, match=r"each first call raises an error \(KeyError: .*, as where other arrays are meant"
-    ):
-        checked(function)
-
-
-@pytest.mark.parametrize("function", [attention_of_others, attention_of_few])
-def test_what_has_results_is_wrong(function):
+@pytest.mark.parametrize("function", [attention_of_others, attention, softmax])
+def test_what_has_results_or_says_by_names_what_it_takes_is_wrong(function):
+    """And so is what takes one array, which cannot be confused with another."""
     assert {function.__name__: "violated"} == checked(function).verdicts
 
 
@@ -110,6 +98,31 @@ def test_what_takes_arrays_of_another_number_of_axes_is_not_read():
         checked(moe_routing)
     assert "each first call raises an error (ValueError: not enough values to unpack" in str(caught.value)
     assert "say what to pass with --like, or wrap the function" in str(caught.value)
+
+
+def attention_of_frames(q, k, v):
+    b, c, _, _, _, _ = q.shape
+    return torch.softmax(q.reshape(b, c, -1).mT @ k.reshape(b, c, -1), -1) @ v.reshape(b, c, -1).mT
+
+
+def attention_of_rows(q, k, v):
+    """Of two axes, as one layout has them."""
+    rows, _ = q.shape
+    return torch.softmax(q @ k.mT / rows, -1) @ v
+
+
+def softmax_of_slots(x, slots=None):
+    return torch.softmax(x[slots.tolist()], -1)
+
+
+@pytest.mark.parametrize("function", [attention_of_frames, softmax_of_slots])
+def test_what_asks_for_other_arrays_than_an_operator_has_is_not_read(function):
+    with pytest.raises(TargetError, match=r"each first call raises an error \(.*, as where other arrays are meant"):
+        checked(function)
+
+
+def test_what_may_be_in_another_layout_is_wrong():
+    assert {"attention_of_rows": "violated"} == checked(attention_of_rows).verdicts
 
 
 def test_what_fails_to_unpack_some_arrays_is_wrong():

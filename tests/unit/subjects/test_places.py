@@ -34,6 +34,8 @@ def test_a_number_or_indices_at_the_place_of_an_array_are_told_by_name_or_annota
     assert ("start", "positions", "its annotation says int") == misplaced(angles, rotary)
     assert ("num_choices", "logits", "its name says a count") == misplaced(lambda num_choices, k: None, routing)
     assert ("topk_indices", "logits", "its name says indices") == misplaced(lambda topk_indices, k: None, routing)
+    attention = library()["attention"]
+    assert ("indexer_topk", "v", "its name says indices") == misplaced(lambda q, kv, indexer_topk: None, attention)
     assert misplaced(lambda x, position_ids: None, rotary) is None
     line = "moe_routing(topk_indices=logits, num_experts=experts)"
     assert ("topk_indices", "logits", "its name says indices") == misplaced(
