@@ -39,6 +39,8 @@ ENOUGH = 3
 """Telling cases that are looked at for each convention."""
 WORD_ENTRIES = 20_000
 """Entries beyond which a sample is too large to be looked at several times."""
+OPEN = "open"
+"""The word that leaves the order of equal entries open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,30 +290,20 @@ def _confirmed(finding: Finding, trials: Sequence[Trial], known: Mapping[str, st
 
 
 def _left_open(finding: Finding, operator: Mechanism, trials: Sequence[Trial], known: Mapping[str, str]) -> Finding:
-    """The finding, or a word that leaves open what the word found decides, if that alone explains all cases.
+    """The finding, or the word that leaves an order open, if that alone explains all cases.
 
     An order of equal entries that is the first one's in short rows may be any in long ones.
     """
-    name, first = finding.convention, next(iter(_affected(trials, finding.convention, known, 1)), None)
-    if finding.how not in ("observed", "unexplained") or first is None:
-        return finding
-    others = [word for word in operator.conventions[name] if _is_open(first, name, word, known)]
-    if not others or finding.word in others:
+    name, observable = finding.convention, ("observed", "unexplained")
+    if finding.how not in observable or finding.word == OPEN or OPEN not in operator.conventions[name]:
         return finding
     cases = _affected(trials, name, known, len(trials))
-    for word in (finding.word, *others):
+    for word in (finding.word, OPEN):
         shares = [share for trial in cases if (share := _explains(trial, name, word, known)) is not None]
         if shares and all(share == 1.0 for share in shares):
             own = replace(finding, word=word, how="observed", agreed=len(shares), cases=len(shares))
             return finding if word == finding.word else own
     return finding
-
-
-def _is_open(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> bool:
-    """Whether a word leaves open what the words of a convention differ in."""
-    version = _bounded(trial, {**known, name: word})
-    found = [(version[output], apart) for output, apart in _differing(trial, name, known).items()]
-    return all(np.isinf(x.full(np.asarray(x.radius)))[apart].all() for x, apart in found)
 
 
 def _is_bounded(trial: Trial, name: str, word: str, known: Mapping[str, str]) -> bool:
