@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -213,18 +213,21 @@ def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]
     Calls that have it may have results of any shape: what these are is found later. What fails without each of several
     is answered where all of them are given.
     """
-    conditions, found = _given(subject), False
+    conditions = _given(subject)
     if not conditions:
         return
     asked = FirstCase(subject, device)
-    for condition in (*conditions, *([" and ".join(conditions)] if len(conditions) > 1 else [])):
-        if found and condition not in conditions:
-            return
+    found = [*_lacking(asked, conditions)]
+    yield from found or _lacking(asked, [" and ".join(conditions)])
+
+
+def _lacking(asked: FirstCase, conditions: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Without what a function fails on all first calls and returns something on others, with what it says then."""
+    for condition in conditions:
         lacking, having = (asked.first_of(condition, met=met) for met in (False, True))
         faults = [asked.fault_of(case) for case in lacking]
         said = [fault.says for fault in faults if isinstance(fault, Fault) and fault.kind in REFUSING]
         if said and len(said) == len(faults) and any(_returns(asked.fault_of(case)) for case in having):
-            found = True
             yield condition, said[0]
 
 
@@ -241,10 +244,9 @@ def _failing(m: Mechanism, condition: str) -> tuple[str, ...]:
 def _unsaid(subject: AdapterSubject) -> Iterator[str]:
     """That an option is none of the words which a function has nowhere in its text, where it has others of them."""
     source = source_of(subject.adapter)
-    if source is None:
-        return
+    said = source.said if source is not None else set[str]()
     for option, words in subject.mechanism.vocabulary.items():
-        unsaid = [word for word, text in words.items() if text not in source.said]
+        unsaid = [word for word, text in words.items() if text not in said]
         if len(unsaid) < len(words):
             yield from (f"{option} != {word}" for word in unsaid)
 
