@@ -294,8 +294,8 @@ def _left_open(finding: Finding, operator: Mechanism, trials: Sequence[Trial], k
 
     An order of equal entries that is the first one's in short rows may be any in long ones.
     """
-    name, observable = finding.convention, ("observed", "unexplained")
-    if finding.how not in observable or finding.word == OPEN or OPEN not in operator.conventions[name]:
+    name = finding.convention
+    if not finding.shown or finding.word == OPEN or OPEN not in operator.conventions[name]:
         return finding
     cases = _affected(trials, name, known, len(trials))
     for word in (finding.word, OPEN):

@@ -10,20 +10,16 @@ then, where it is one that its callers pass tables in the dtype of the other inp
 
 from __future__ import annotations
 
-import itertools
 import re
 
 from ..execution.faults import WORDLESS
 from ..subjects.subject import REFUSING, AdapterSubject
-from .first_case import FirstCase
-from .fits import fits_of
+from .layouts import is_read_right
 from .smallest import first_calls
 
 NARROWER = ("bfloat16", "float16")
 TABLES = "float32"
 """The dtype of tables that are passed beside narrower inputs."""
-LOOKED_AT = 4
-"""Cases on which results are looked at with one dtype of tables and with the other."""
 OF_DTYPES = re.compile(r"dtype|scalar type|b?float(16|32)|\b(bf|fp|f)(16|32)|\bhalf\b", re.IGNORECASE)
 """How an error speaks of dtypes."""
 
@@ -68,9 +64,11 @@ def take_tables_in_dtype(subject: AdapterSubject, device: str) -> list[str]:
     tables = _tables(subject) if dtype and not subject.claims.declared else []
     if not tables or not _has_other_dtype(subject, device, dtype):
         return []
-    right = _is_right(subject, device, dtype)
+    right = is_read_right(subject, subject.mechanism, dtype, device)
     subject.pass_in_dtype(tables)
-    if _has_other_dtype(subject, device, dtype) or (right and not _is_right(subject, device, dtype)):
+    if _has_other_dtype(subject, device, dtype) or (
+        right and not is_read_right(subject, subject.mechanism, dtype, device)
+    ):
         subject.pass_in_dtype(())
         return []
     names, grade = " and ".join(f"`{name}`" for name in tables), subject.claims.grade(dtype)
@@ -97,8 +95,3 @@ def _has_other_dtype(subject: AdapterSubject, device: str, dtype: str) -> bool:
         replies = [subject.call(call) for call in first_calls(subject, device, dtype=dtype)]
     answered = [reply for reply in replies if reply.fault is None]
     return bool(answered) and any(breach.contract == "dtype" for reply in answered for breach in reply.breaches)
-
-
-def _is_right(subject: AdapterSubject, device: str, dtype: str) -> bool:
-    cases = [*itertools.islice(FirstCase(subject, device, dtype).plain, LOOKED_AT)]
-    return "right" in fits_of(subject, subject.mechanism, cases, dtype, device)

@@ -320,7 +320,7 @@ def _is_known(subject: AdapterSubject, like: str) -> bool:
     """Whether a function has the name of its known interface and half of its parameters: so it is what that says."""
     one, taken = signature_named(like), subject.form.taken
     has = len(taken.passed) if taken else 0
-    return subject.adapter.name in (one.name, *one.also) and has >= ENOUGH * len(one.mapped)
+    return subject.adapter.name in one.names and has >= ENOUGH * len(one.mapped)
 
 
 def _alternatives(known: Iterable[Way]) -> Iterator[list[Way]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..errors import TargetError, label_of
 from ..execution.faults import Fault
+from ..mechanisms.layouts import pattern
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import readings
 from ..subjects.places import placed
@@ -27,13 +27,10 @@ UNPACKING = re.compile(r"ValueError: (not enough|too many) values to unpack \(ex
 """How the errors of a function begin that takes its arguments for arrays of other axes, or for several."""
 OTHERS = re.compile(r"'NoneType'|^TypeError: unhashable")
 """What errors say of a function that asks for what it is not passed, or for numbers where it is passed rows."""
-AXES = re.compile(r"\([^)]*\)|\S+")
-"""The axes of an array in the text of a layout, of which some are several in one."""
 LOOKED_AT = 16
 """First cases that all fail alike where other arrays are meant."""
 FEW = 4
 """First cases that all fail where places alone say what a function takes."""
-AS_MEANT = ", as where other arrays are meant; say what to pass with --like, or wrap the function"
 
 
 def check_read(subject: AdapterSubject, device: str) -> None:
@@ -44,25 +41,25 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     or asks for more of them.
     Any other that raises errors is wrong, as one is that is in another layout than its faults let see.
     """
-    adapter, m = subject.adapter, subject.mechanism
+    m, adapter = subject.mechanism, subject.adapter
     if not adapter.guessed:
         return
-    found, by_place, why = _first_faults(subject, device), _by_place(subject), ""
-    first = found[:FEW]
-    if by_place and first and all(fault is not None and fault.kind in REFUSING for fault in first):
+    by_place = _by_place(subject)
+    found = _first_faults(subject, device, FEW if by_place else LOOKED_AT)
+    if not found:
+        return
+    says, why = found[0].says, ""
+    if by_place and all(fault.kind in REFUSING for fault in found):
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
-        why = f"by their places alone it takes {taken}, and each first call raises an error ({_says(first)})"
+        why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"
         why += f"; {in_a_line(m, next(iter(by_place)))}"
-    elif found and all(fault is not None and fault.says.startswith(OTHERWISE) for fault in found):
-        why = f"each first call {_says(found)}; name what computes it"
-    elif found and all(fault is not None and _asks_for_others(fault.says, m) for fault in found):
-        why = f"each first call raises an error ({_says(found)}){AS_MEANT}"
+    elif all(fault.says.startswith(OTHERWISE) for fault in found):
+        why = f"each first call {says}; name what computes it"
+    elif all(_asks_for_others(fault.says, m) for fault in found):
+        why = f"each first call raises an error ({says}), as where other arrays are meant; "
+        why += "say what to pass with --like, or wrap the function"
     if why:
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
-
-
-def _says(found: Sequence[Fault | None]) -> str:
-    return next((fault.says for fault in found if fault is not None), "")
 
 
 def _asks_for_others(says: str, mechanism: Mechanism) -> bool:
@@ -71,7 +68,7 @@ def _asks_for_others(says: str, mechanism: Mechanism) -> bool:
     if unpacked is None:
         return OTHERS.search(says) is not None
     first = mechanism.required[0]
-    ranks = {len(AXES.findall(texts[first])) for texts in mechanism.layouts.values() if first in texts}
+    ranks = {len(pattern(texts[first]).axes) for texts in mechanism.layouts.values() if first in texts}
     return int(unpacked[2]) not in ranks
 
 
@@ -82,16 +79,16 @@ def _by_place(subject: AdapterSubject) -> dict[str, str]:
     return {name: own for name, own in by_place.items() if name not in read}
 
 
-def _first_faults(subject: AdapterSubject, device: str) -> list[Fault | None]:
-    """What comes of first cases, but for those that are refused, up to one that has a result, of which it is None."""
-    m, dtype, found = subject.mechanism, subject.claims.dtypes[0], list[Fault | None]()
+def _first_faults(subject: AdapterSubject, device: str, most: int) -> list[Fault]:
+    """What comes of the first cases, but for those that are refused; nothing where one of them has a result."""
+    m, dtype, found = subject.mechanism, subject.claims.dtypes[0], list[Fault]()
     bench = Bench(subject, m, dtype, device, m.words)
     with subject.session():
-        for sample in itertools.islice(plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), LOOKED_AT):
+        for sample in itertools.islice(plan(m, subject.claims, PROFILES["quick"], 0, dtype).one_by_one(), most):
             trial = Trial(bench, sample)
             try:
                 trial.reply(trial.base)
-                return [*found, None]
+                return []
             except Declined:
                 continue
             except Faulted as error:

@@ -277,8 +277,7 @@ def _misplaced(one: Beside, stem: str, known: Mapping[str, Mechanism], place: Pl
         return
     m = known[one.operator]
     yield from _unknown("beside", [*one.parameters.values(), *one.instead.values(), *one.requires], m, place)
-    for name in (name for name in one.fixed if name not in m.options):
-        yield SpecError(f"beside: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", place)
+    yield from _no_options("beside", one.fixed, m, place)
     for name in (name for name in one.returns if name not in m.outputs):
         yield SpecError(f"beside: {m.name} has no output {name!r}{did_you_mean(name, m.outputs)}", place)
 
@@ -291,8 +290,7 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
     if one.lacking and one.lacking not in m.required:
         hint = did_you_mean(one.lacking, m.required)
         yield SpecError(f"lacking: {m.name} does not require {one.lacking!r}{hint}", place)
-    for name in (name for name in one.fixed if name not in m.options):
-        yield SpecError(f"fixed: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", place)
+    yield from _no_options("fixed", one.fixed, m, place)
     for name in (name for name in one.shown if name not in m.takes):
         yield SpecError(f"shown: {m.name} does not take {name!r}{did_you_mean(name, m.takes)}", place)
     for name, word in one.conventions.items():
@@ -311,6 +309,12 @@ def _misread(document: Mapping[Any, Any], one: Reading, m: Mechanism) -> Iterato
         yield from _unknown("fixed", values, m, place)
     for key, says in faults_in(one.outputs, m, one.returns, ()):
         yield SpecError(says, place_of(next(name for name in document if str(name) == key)))
+
+
+def _no_options(label: str, names: Iterable[str], m: Mechanism, place: Place | None) -> Iterator[SpecError]:
+    """What is no option of an operator."""
+    for name in (name for name in names if name not in m.options):
+        yield SpecError(f"{label}: {m.name} has no option {name!r}{did_you_mean(name, m.options)}", place)
 
 
 def _unknown(label: str, texts: Iterable[str], m: Mechanism, place: Place | None = None) -> Iterator[SpecError]:

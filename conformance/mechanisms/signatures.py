@@ -102,6 +102,11 @@ class Signature:
         return f"spec/signatures/{self.name}.yaml"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What functions are called that have it."""
+        return self.name, *self.also
+
+    @property
     def words(self) -> str:
         """What it is called; of one that is stated in a line, its operator."""
         return self.operator if is_stated(self.name) else self.name
@@ -145,13 +150,12 @@ class Signature:
 
         What writes to what it is passed is known by its own name alone.
         """
-        names = (self.name, *self.also)
-        return (not self.writes and self.is_like(function)) or function.rpartition(".")[2] in names
+        return (not self.writes and self.is_like(function)) or function.rpartition(".")[2] in self.names
 
     def is_like(self, function: str) -> bool:
         """Whether the name of a function says the same as its own."""
         own = stem(function)
-        return "_" in own and own in map(stem, (self.name, *self.also))
+        return "_" in own and own in map(stem, self.names)
 
     def serves(self, operator: str | None) -> bool:
         """Whether a function may be taken for it where this operator is asked for, or none."""
@@ -167,7 +171,7 @@ def signatures() -> dict[str, Signature]:
     """All of them by name; those beside another one are also called what that is called."""
     found = {path.stem: read_signature(read(path)) for path in sorted((spec_folder() / "signatures").glob("*.yaml"))}
     first = {name: found[one.beside] for name, one in found.items() if one.beside}
-    return found | {name: replace(found[name], also=(one.name, *one.also)) for name, one in first.items()}
+    return found | {name: replace(found[name], also=one.names) for name, one in first.items()}
 
 
 def beside(name: str) -> list[Signature]:
@@ -236,7 +240,7 @@ def fitting(
     ]
     found = [one for one in fits if one.serves(operator)] or [one for one in fits if one.is_called(function)]
     named = (
-        [one for one in found if function in (one.name, *one.also)]
+        [one for one in found if function in one.names]
         or [one for one in found if one.is_called(function)]
         or [one for one in found if one.is_like(function)]
     )

@@ -200,7 +200,7 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     if found is not None and guessed is not None:
         if found is called and not {*names} & {*guessed.required}:
             return found  # which has their names
-        own = adapter.name in (found.name, *found.also)
+        own = adapter.name in found.names
         if found.operator != guessed.operator and not own and is_spelt(adapter, guessed):
             return None  # for its name and its parameters say another operator
     if guessed is None or found is None:
@@ -219,7 +219,7 @@ def _gives(interface: Signature, taken: Collection[str], operator: Mechanism) ->
 def _is_said(interface: Signature, function: str) -> bool:
     """Whether the name of a function shares a word with those of a known interface."""
     words = {*words_of(function).split("_")} - {""}
-    return any(words & {*words_of(name).split("_")} for name in (interface.name, *interface.also))
+    return any(words & {*words_of(name).split("_")} for name in interface.names)
 
 
 def _understood(operator: Mechanism, names: Collection[str]) -> int:

@@ -8,6 +8,7 @@ is made.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -167,7 +168,7 @@ def source_of(adapter: Adapter) -> Source | None:
     try:
         if not path.is_file() or path.stat().st_size > LARGEST:
             return None
-        module = ast.parse(path.read_text(encoding="utf-8"))
+        module = _parsed(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError):
         return None
     node: ast.AST | None = module
@@ -177,6 +178,12 @@ def source_of(adapter: Adapter) -> Source | None:
     if not isinstance(node, ast.ClassDef | ast.FunctionDef) or not isinstance(function, ast.FunctionDef):
         return None
     return Source(path, module, node, function)
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str) -> ast.Module:
+    """A file, which several questions are asked of in a row."""
+    return ast.parse(text)
 
 
 def hints(source: Source, says: Callable[[str], str]) -> Iterator[Hint]:

@@ -116,7 +116,7 @@ class AdapterSubject:
         taken = self.form.taken
         if taken is None or is_stated(self.adapter.like):
             return False
-        return not self.adapter.guessed or self.adapter.name in (taken.signature.name, *taken.signature.also)
+        return not self.adapter.guessed or self.adapter.name in taken.signature.names
 
     def take_as(self, like: str) -> None:
         """Have calls made as functions with that known interface take them, in the layout that was found."""
@@ -306,7 +306,7 @@ def _formed(adapter: Adapter, mechanism: Mechanism, *, declared: bool) -> tuple[
     claims = claims_of(replace(adapter, function=stand_in), mechanism, declared, form)
     known = mechanism.takes
     told = tuple(untested(name, known) for name in taken.unknown)
-    said = {} if declared or adapter.name not in (one.name, *one.also) else one.follows
+    said = {} if declared or adapter.name not in one.names else one.follows
     conventions = {**said, **claims.conventions}
     return form, replace(claims, unknown=taken.unknown, untested=told, conventions=conventions)
 
