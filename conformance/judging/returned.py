@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,10 +16,12 @@ from ..errors import SpecError
 from ..execution.calling import OTHER, Call
 from ..mechanisms.definition import Frame
 from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.signatures import signature_named
 from ..mechanisms.stated import is_stated, kind_and_texts, stated
 from ..numerics import budget
 from ..numerics.codes import stored_as
 from ..numerics.formats import FORMATS
+from ..subjects.beside import others
 from ..subjects.hints import source_of
 from ..subjects.subject import AdapterSubject
 from .first_case import FirstCase
@@ -78,11 +80,18 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
             says.append(f"it returns {seen} in the place of {name}, which is {stated}: not tested")
             subject.set_aside(name)
     apart = {f"{OTHER}{place}" for place in range(len(m.outputs))}  # of which something was said
-    others = [name for name in found if name.startswith(OTHER) and name not in apart]
-    if others:
-        count = len(m.outputs) + len(others)
+    more = [name for name in found if name.startswith(OTHER) and name not in apart]
+    if {*more} - {f"{OTHER}{place}" for place in _read_beside(subject)}:
+        count = len(m.outputs) + len(more)
         says.append(f"it returns {count} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
     return says
+
+
+def _read_beside(subject: AdapterSubject) -> Iterator[int]:
+    """The places of the results that other calls of a function are tested on."""
+    known = subject.mechanism.library
+    for one in others(subject, known) if known is not None else ():
+        yield from (place for place, name in enumerate(signature_named(one.adapter.like).returns) if name != "_")
 
 
 def least_number(subject: AdapterSubject, device: str) -> list[str]:

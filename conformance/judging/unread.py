@@ -9,8 +9,7 @@ from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..errors import TargetError, label_of
 from ..execution.faults import Fault
-from ..mechanisms.layouts import pattern
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.layouts import layout_of, pattern
 from ..mechanisms.parameters import readings
 from ..subjects.places import placed
 from ..subjects.subject import REFUSING, AdapterSubject
@@ -23,8 +22,10 @@ NO_ARRAYS = ("function", "method", "type", "module", "str", "bool", "tuple", "di
 """The types of what is no array, and none that is in the place of one."""
 OTHERWISE = (*(f"returned a {kind}" for kind in NO_ARRAYS), "returned None, and no ")
 """How it is said of a function that it returns what no function returns that computes something, or several."""
-UNPACKING = re.compile(r"ValueError: (not enough|too many) values to unpack \(expected (\d+)")
-"""How the errors of a function begin that takes its arguments for arrays of other axes, or for several."""
+AXES = re.compile(
+    r"^ValueError: (?:not enough|too many) values to unpack \(expected (\d+)|not equal to len\(dims\) = (\d+)"
+)
+"""What errors say of a function that takes its arguments for arrays of so many axes, or for so many arrays."""
 OTHERS = re.compile(r"'NoneType'|^TypeError: unhashable")
 """What errors say of a function that asks for what it is not passed, or for numbers where it is passed rows."""
 LOOKED_AT = 16
@@ -55,21 +56,22 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         why += f"; {in_a_line(m, next(iter(by_place)))}"
     elif all(fault.says.startswith(OTHERWISE) for fault in found):
         why = f"each first call {says}; name what computes it"
-    elif all(_asks_for_others(fault.says, m) for fault in found):
+    elif all(_asks_for_others(fault.says, subject) for fault in found):
         why = f"each first call raises an error ({says}), as where other arrays are meant; "
         why += "say what to pass with --like, or wrap the function"
     if why:
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
 
 
-def _asks_for_others(says: str, mechanism: Mechanism) -> bool:
-    """Whether an error says that other arrays are meant: more of them, or with other axes than any layout has."""
-    unpacked = UNPACKING.match(says)
-    if unpacked is None:
+def _asks_for_others(says: str, subject: AdapterSubject) -> bool:
+    """Whether an error says that other arrays are meant: more, or with other axes than any layout of these has."""
+    asked = AXES.search(says)
+    if asked is None:
         return OTHERS.search(says) is not None
-    first = mechanism.required[0]
-    ranks = {len(pattern(texts[first]).axes) for texts in mechanism.layouts.values() if first in texts}
-    return int(unpacked[2]) not in ranks
+    m, stacks = subject.mechanism, subject.form.layout.stacks
+    alike = (m.layouts[name] for name in m.layouts if layout_of(m.layouts, name).stacks == stacks)
+    ranks = {len(pattern(texts[m.required[0]]).axes) for texts in alike if m.required[0] in texts}
+    return int(asked[1] or asked[2]) not in ranks
 
 
 def _by_place(subject: AdapterSubject) -> dict[str, str]:

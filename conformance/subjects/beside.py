@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..errors import TargetError
-from ..mechanisms.library import Library
+from ..mechanisms.mechanism import Known
 from ..mechanisms.parameters import words
 from ..mechanisms.signatures import Signature, beside, signature_named
 from ..mechanisms.stated import is_stated, stated
@@ -26,7 +26,7 @@ class BesideSubject(AdapterSubject):
     """A function of a known interface, by the interface of its other calls."""
 
 
-def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
+def others(first: AdapterSubject, known: Known) -> Iterator[BesideSubject]:
     """The further subjects of a plain function that is taken for a known interface, one for each further operator.
 
     Of several interfaces of one operator it is the one that passes most arrays of those that the function can take.
@@ -34,8 +34,9 @@ def others(first: AdapterSubject, known: Library) -> Iterator[BesideSubject]:
     taken = first.form.taken
     if taken is None or first.claims.declared or isinstance(first, BesideSubject):
         return
-    possible = [one for one in beside(taken.signature.name) if one.operator in known.stating and _takes(taken, one)]
-    possible += [signature_named(line, "") for line in _as_read(first) if stated(line).operator in known.stating]
+    operators = {*known}
+    possible = [one for one in beside(taken.signature.name) if one.operator in operators and _takes(taken, one)]
+    possible += [signature_named(line, "") for line in _as_read(first) if stated(line).operator in operators]
     found = set[str]()
     for one in sorted(possible, key=lambda one: -len(one.arrays_in(known[one.operator]))):
         if one.operator in found:

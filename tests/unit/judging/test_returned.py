@@ -67,6 +67,26 @@ def test_further_results_are_left_alone(tmp_path):
     assert "it returns 3 results, and layer_norm has 1: the others are not tested" in notes(report)
 
 
+TURNED = """
+import torch
+
+def rope(q, k, cos, sin):
+    def turned(x):
+        one, other = x.chunk(2, -1)
+        return x * cos + torch.cat([-other, one], -1) * sin
+
+    return turned(q), turned(k){further}
+"""
+
+
+@pytest.mark.parametrize(("further", "told"), [("", False), (", q", True)])
+def test_further_results_that_another_operator_has_are_tested_as_that(tmp_path, further, told):
+    (tmp_path / "kernels.py").write_text(TURNED.format(further=further))
+    report = attnspec.check(f"{tmp_path / 'kernels.py'}:rope", profile="smoke", dtypes="float32", explain_time=0)
+    assert {"rope": "conformant"} == report.verdicts, report
+    assert told == ("the others are not tested" in notes(report))
+
+
 @pytest.mark.parametrize(("key", "verdict"), [("p", "conformant"), ("shares", "violated")])
 def test_results_by_name_that_are_no_outputs_are_left_alone_beside_those_that_are(tmp_path, key, verdict):
     (tmp_path / "kernels.py").write_text(

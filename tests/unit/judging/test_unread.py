@@ -101,8 +101,14 @@ def test_what_takes_arrays_of_another_number_of_axes_is_not_read():
 
 
 def attention_of_frames(q, k, v):
-    b, c, _, _, _, _ = q.shape
+    """Of five axes, as only layouts of several arrays in one have them."""
+    b, c, _, _, _ = q.shape
     return torch.softmax(q.reshape(b, c, -1).mT @ k.reshape(b, c, -1), -1) @ v.reshape(b, c, -1).mT
+
+
+def attention_of_moved_frames(q, k, v):
+    q, k, v = (x.permute(0, 3, 4, 2, 1) for x in (q, k, v))
+    return torch.softmax(q @ k.mT, -1) @ v
 
 
 def attention_of_rows(q, k, v):
@@ -115,7 +121,7 @@ def softmax_of_slots(x, slots=None):
     return torch.softmax(x[slots.tolist()], -1)
 
 
-@pytest.mark.parametrize("function", [attention_of_frames, softmax_of_slots])
+@pytest.mark.parametrize("function", [attention_of_frames, attention_of_moved_frames, softmax_of_slots])
 def test_what_asks_for_other_arrays_than_an_operator_has_is_not_read(function):
     with pytest.raises(TargetError, match=r"each first call raises an error \(.*, as where other arrays are meant"):
         checked(function)
