@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
@@ -56,22 +57,41 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         why += f"; {in_a_line(m, next(iter(by_place)))}"
     elif all(fault.says.startswith(OTHERWISE) for fault in found):
         why = f"each first call {says}; name what computes it"
-    elif all(_asks_for_others(fault.says, subject) for fault in found):
+    elif _ask_for_others(found, subject, device):
         why = f"each first call raises an error ({says}), as where other arrays are meant; "
         why += "say what to pass with --like, or wrap the function"
     if why:
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
 
 
-def _asks_for_others(says: str, subject: AdapterSubject) -> bool:
-    """Whether an error says that other arrays are meant: more, or with other axes than any layout of these has."""
+def _ask_for_others(faults: Sequence[Fault], subject: AdapterSubject, device: str) -> bool:
+    """Whether all of some errors say that other arrays are meant than a subject is passed."""
+    return all(_asks_for_others(says, subject, device) for says in {fault.says: None for fault in faults})
+
+
+def _asks_for_others(says: str, subject: AdapterSubject, device: str) -> bool:
+    """Whether an error says that other arrays are meant: more, or of so many axes as give a result in no layout."""
     asked = AXES.search(says)
     if asked is None:
         return OTHERS.search(says) is not None
+    return not any(_answers_in(layout, subject, device) for layout in _of_axes(int(asked[1] or asked[2]), subject))
+
+
+def _of_axes(count: int, subject: AdapterSubject) -> list[str]:
+    """The layouts of the arrays of a subject in which the first of them has so many axes."""
     m, stacks = subject.mechanism, subject.form.layout.stacks
-    alike = (m.layouts[name] for name in m.layouts if layout_of(m.layouts, name).stacks == stacks)
-    ranks = {len(pattern(texts[m.required[0]]).axes) for texts in alike if m.required[0] in texts}
-    return int(asked[1] or asked[2]) not in ranks
+    alike = [x for x in (layout_of(m.layouts, name) for name in m.layouts) if x.stacks == stacks]
+    return [x.name for x in alike if len(pattern(x.text(m.required[0])).axes) == count]
+
+
+def _answers_in(layout: str, subject: AdapterSubject, device: str) -> bool:
+    """Whether a function has a result for one of the first cases in a layout, or for none that it has room for."""
+    own, observed = subject.form.layout.name, subject.observed_layout
+    subject.read_as(layout)
+    try:
+        return not _first_faults(subject, device, LOOKED_AT)
+    finally:
+        subject.read_as(own, observed=observed)
 
 
 def _by_place(subject: AdapterSubject) -> dict[str, str]:

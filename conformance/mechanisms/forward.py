@@ -15,7 +15,7 @@ from ..errors import SpecError
 from ..language.scopes import Scope
 from .definition import Frame, reached_by
 from .mechanism import Mechanism
-from .signatures import scope_of
+from .signatures import scope_of_parameters
 
 
 def results(mechanism: Mechanism) -> frozenset[str]:
@@ -26,7 +26,7 @@ def results(mechanism: Mechanism) -> frozenset[str]:
 
 def scope_with_results(mechanism: Mechanism) -> Scope:
     """What expressions of parameters may speak of, the results of the forward pass among it."""
-    return scope_of(mechanism).having(*results(mechanism))
+    return scope_of_parameters(mechanism).having(*results(mechanism))
 
 
 def spared(mechanism: Mechanism, words: Collection[str]) -> set[str]:

@@ -12,7 +12,7 @@ from .assembled import faults_in
 from .layouts import faults as layout_faults
 from .mechanism import Mechanism
 from .schema import faults_beside, place_of
-from .signatures import SCRATCH, Signature, read_signature, scope_of, signatures
+from .signatures import SCRATCH, Signature, read_signature, scope_of, scope_of_parameters, signatures
 
 
 def faults(known: Mapping[str, Mechanism], folder: Path | None = None) -> Iterator[SpecError]:
@@ -75,7 +75,7 @@ def _unfollowed(one: Signature, m: Mechanism, places: Mapping[str, Place | None]
 
 def _misread(texts: Mapping[Any, Any], one: Signature, m: Mechanism) -> Iterator[SpecError]:
     """Parameters that are passed what there is not, and inputs that none is passed."""
-    scope, stacks = scope_of(m), one.layout_in(m).stacks
+    scope, stacks = scope_of_parameters(m), one.layout_in(m).stacks
     lacking = {*m.required}
     for name, text in texts.items():
         passed, place = one.parameters[str(name)], place_of(text) or place_of(name)

@@ -25,6 +25,8 @@ from .stems import stem
 How = Literal["array", "tuple", "complex", "text", "object", "out", "in_place", "room", "left", "dtype", "device"]
 _ASKED = re.compile(r"(\w+)|none if (?:(\w+) == none|single\((\w+)\)) else .*")
 """What is an input or option itself, or none wherever there is none of it."""
+ENTRY_BYTES = "entry_bytes"
+"""What expressions of parameters call the bytes of a number in the dtype of the call."""
 ENOUGH = 0.5
 """The share of the parameters beside arrays that a function of another name has at least of the interface it fits."""
 
@@ -324,3 +326,8 @@ def scope_of(mechanism: Mechanism, names: Collection[str] | None = None) -> Scop
     words = {word: option for m in mechanism.kin for option, own in m.vocabulary.items() for word in own}
     known = {*mechanism.sizes, *mechanism.required, *mechanism.takes} if names is None else names
     return Scope(frozenset(known), words)
+
+
+def scope_of_parameters(mechanism: Mechanism) -> Scope:
+    """What expressions of parameters may speak of."""
+    return scope_of(mechanism).having(ENTRY_BYTES)

@@ -23,7 +23,7 @@ from ..numerics.formats import FORMATS
 from .layouts import pattern, sizes_of_letters
 from .library import Library
 from .mechanism import Mechanism
-from .signatures import Passed, Signature, beside, scope_of, signatures
+from .signatures import Passed, Signature, beside, scope_of_parameters, signatures
 from .workloads import Left, Use
 
 TRIED = 2000
@@ -215,7 +215,7 @@ class _Understanding:
 
     def _expressed(self, name: str, text: str, x: Any) -> None:
         """Find the options with which an expression gives what was passed."""
-        m, expression = self.mechanism, Expression(text, scope_of(self.mechanism))
+        m, expression = self.mechanism, Expression(text, scope_of_parameters(self.mechanism))
         x = m.meant(text, x) if isinstance(x, str) else x
         if name in AXES and type(x) is int and x == self.axes - 1:
             x = -1

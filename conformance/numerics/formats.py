@@ -36,6 +36,11 @@ class Format:
         """Half the spacing of subnormal numbers."""
         return 2.0 ** (self.least - self.digits)
 
+    @property
+    def entry_bytes(self) -> int:
+        """How many bytes a number takes: its significand without the leading bit, its exponent, and its sign."""
+        return (self.digits + (2 * (2 - self.least)).bit_length() - 1) // 8
+
 
 FLOAT64 = Format("float64", 53, -1022, 1.7976931348623157e308)
 FLOAT32 = Format("float32", 24, -126, (2 - 2.0**-23) * 2.0**127)

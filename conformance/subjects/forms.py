@@ -37,8 +37,9 @@ from ..mechanisms.layouts import (
     sizes_of_letters,
 )
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.signatures import SCRATCH, signature_named
+from ..mechanisms.signatures import ENTRY_BYTES, SCRATCH, signature_named
 from ..numerics import budget
+from ..numerics.formats import FORMATS
 from .passing import compiled, plain_value, said_of, used_by, worth
 from .selections import selected_from
 from .taken import Taken
@@ -300,7 +301,7 @@ class Form:
         m = self.mechanism
         given = {name: m.meant(name, x) for name, x in {**self.fixed, **call.options}.items()}
         own = {**dict.fromkeys(m.absent), **m.defaults, **given, **call.inputs, **self.sizes_of(call)}
-        return Values(own, call.dtype)
+        return Values({**own, ENTRY_BYTES: FORMATS[call.dtype].entry_bytes}, call.dtype)
 
     def _forward(self, call: Call) -> Frame:
         """The forward pass of a call; `MisfitError` where there is none, as for inputs that go not together."""

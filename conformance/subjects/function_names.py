@@ -45,7 +45,9 @@ OTHER_CODES = frozenset(
     | {"greedy", "optimal", "ternary", "codebook", "sinq", "hqq"}
 )
 """Words in the names of quantizations with codes of another kind, or with none, or found in another way."""
-BLOCK_CODES = frozenset({"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "e2m1", "mxfp8", "greedy", "optimal", "ternary"})
+BLOCK_CODES = frozenset(
+    {"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "int4", "4bit", "e2m1", "mxfp8", "greedy", "optimal", "ternary"}
+)
 """Those of them that have fewer bits, or a scale of eight bits for a block, or are found in another way."""
 SHIFTED = frozenset({"asymmetric", "asym", "affine"})
 """Words in the names of quantizations that have a zero point beside the scale."""
