@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from ..data.store import Store, private_folder
 from ..errors import UsageError
-from .framework import Copied, index_of, kind_of, refusing
+from .framework import Copied, NotDifferentiableError, index_of, kind_of, refusing
 
+UNDIFFERENTIABLE = "Reverse-mode differentiation does not work"
+"""What JAX says of a loop whose length is not known when it is compiled."""
 KEPT = 256 << 20
 """Bytes of compiled programs that are kept on disk."""
 
@@ -65,9 +67,14 @@ class JaxFramework(Copied):
     def pulled_back(
         self, function: Callable[..., Any], leaves: list[Any], cotangents: list[Any], *, again: bool = False
     ) -> list[Any]:
-        outs, pull = refusing("its inputs cannot be differentiated", lambda: self.jax.vjp(function, *leaves))
-        further = [x.astype(out.dtype) for x, out in zip(cotangents[1:], outs[1:], strict=True)]
-        return list(pull([cotangents[0], *further]))
+        try:
+            outs, pull = refusing("its inputs cannot be differentiated", lambda: self.jax.vjp(function, *leaves))
+            further = [x.astype(out.dtype) for x, out in zip(cotangents[1:], outs[1:], strict=True)]
+            return list(pull([cotangents[0], *further]))
+        except ValueError as error:
+            if UNDIFFERENTIABLE in str(error):
+                raise NotDifferentiableError(str(error).partition("\n")[0]) from error
+            raise
 
     def forget(self) -> None:
         """Let go of compiled functions, of which JAX keeps one for every shape."""

@@ -38,6 +38,7 @@ from .refused_sizes import (
     refuses,
     taken_alone,
     taken_as_copies,
+    ungrouped,
 )
 from .returned import greatest_values, least_number, never_written, other_results
 from .smallest import ends_processes, first_calls, is_deadly
@@ -250,7 +251,15 @@ def _taken_as_copies(subject: AdapterSubject, device: str) -> list[str]:
 
 
 def differentiated(subject: Subject, device: str, known: Library) -> tuple[GradientSubject | None, tuple[str, ...]]:
-    """The gradients of a subject as a further one, or what is to be said where it has none."""
+    """The gradients of a subject as a further one, or what is to be said where it has none, or has some alone."""
+    found, says = _differentiated(subject, device, known)
+    if found is None or not found.forward.interface.refusing:
+        return found, says
+    return found, (*says, *(f"its backward pass {text}" for text in _required(found, [*ungrouped(found, device)])))
+
+
+def _differentiated(subject: Subject, device: str, known: Library) -> tuple[GradientSubject | None, tuple[str, ...]]:
+    """The same, with whatever sizes a backward pass takes."""
     if not isinstance(subject, AdapterSubject) or not may_have_gradients(subject):
         return None, ()
     mechanism = gradient_of(subject, known)

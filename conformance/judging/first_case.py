@@ -27,6 +27,8 @@ from .trial import Faulted, Trial
 
 FEW = 4
 """Cases that are looked at, beyond a limit and within."""
+WRONG = "a wrong result"
+"""What is told of a case that is answered, and not right."""
 COUNTS = "lens"
 """How inputs end that are how many tokens items have."""
 
@@ -130,6 +132,19 @@ class FirstCase:
             return ""
         within = self._besides(self.some, condition, others, met=True)
         return said if any(map(self._is_answered, within)) else ""
+
+    def right_within(self, condition: str, others: Collection[str]) -> str:
+        """What is said where a condition does not hold, if the first such cases are mostly wrong, and all others right.
+
+        Some other conditions hold of them all. Nothing is said where there are none; one may be right by chance, as
+        where its bound is wide.
+        """
+        without, within = ([*self._besides(self.some, condition, others, met=met)] for met in (False, True))
+        right = [self._is_right_on([case]) for case in without]
+        if not without or 2 * sum(right) > len(right) or not all(self._is_right_on([case]) for case in within):
+            return ""
+        said = (fault.says for fault in map(self.fault_of, without) if fault)
+        return next(said, WRONG)
 
     def _is_answered(self, case: Sample) -> bool:
         """Whether a case is answered; an output behind the first one may be misshapen while no layout is known."""

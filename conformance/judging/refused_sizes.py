@@ -25,7 +25,7 @@ from ..errors import SpecError
 from ..execution.faults import Fault
 from ..execution.limits import Multiples
 from ..mechanisms.mechanism import Mechanism
-from ..mechanisms.parameters import limits
+from ..mechanisms.parameters import limits, meant
 from ..subjects.hints import source_of
 from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
@@ -185,6 +185,11 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
     beyond those that are `documented`, it may be right.
     """
     asked, m = FirstCase(subject, device), subject.mechanism
+    known = list[str]()
+    for condition in meant(m):
+        if says := asked.right_within(condition, known):
+            known.append(condition)
+            yield condition, says
     if m.required:
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
     given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
@@ -205,6 +210,14 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
                 kept[text] = None
                 yield text, says
                 break
+
+
+def ungrouped(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
+    """That heads are not grouped, where a function answers such calls and fails on all others."""
+    asked, m = FirstCase(subject, device), subject.mechanism
+    for heads, others in (pair for pair in GROUPED if {*pair} <= {*m.sizes}):
+        if says := asked.beyond(condition := f"{heads} == {others}"):
+            yield condition, says
 
 
 def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,8 @@ class Words:
     """What inputs and options are called otherwise."""
     limits: tuple[str, ...] = ()
     """What holds of the calls of many functions, which fail on others."""
+    meant: tuple[str, ...] = ()
+    """What holds of the calls that functions are meant for, which many get wrong otherwise."""
     says: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """For the words of a convention, the phrases by which documentation says them."""
     beside: Beside | None = None
@@ -144,8 +146,18 @@ def readings(mechanism: Mechanism) -> list[Reading]:
 
 def limits(mechanism: Mechanism) -> list[str]:
     """What holds of the calls of many functions of an operator, which fail on others; of gradients, as of readings."""
-    shared = words(mechanism.stating.gradient_of).limits
-    return [*words(mechanism.operator).limits, *(text for text in shared if not [*_unknown("", [text], mechanism)])]
+    return _with_shared(mechanism, lambda known: known.limits)
+
+
+def meant(mechanism: Mechanism) -> list[str]:
+    """What holds of the calls that functions are meant for; of gradients, as of readings."""
+    return _with_shared(mechanism, lambda known: known.meant)
+
+
+def _with_shared(mechanism: Mechanism, texts: Callable[[Words], tuple[str, ...]]) -> list[str]:
+    """Conditions of an operator, and those of the one whose gradients it is that it can speak of."""
+    own, shared = texts(words(mechanism.operator)), texts(words(mechanism.stating.gradient_of))
+    return [*own, *(text for text in shared if not [*_unknown("", [text], mechanism)])]
 
 
 def documented(mechanism: Mechanism, text: str) -> dict[str, str]:
@@ -173,6 +185,7 @@ def _words(document: Mapping[Any, Any]) -> Words:
         also=tuple(map(str, plain.get("also", ()))),
         names={str(name): frozenset(str(others).split()) for name, others in plain.get("names", {}).items()},
         limits=tuple(map(str, plain.get("limits", ()))),
+        meant=tuple(map(str, plain.get("meant", ()))),
         says=_phrases(plain.get("says", {})),
         beside=_beside(plain["beside"]) if "beside" in plain else None,
         readings=tuple(map(_reading, plain.get("readings", ()))),
@@ -239,7 +252,8 @@ def _contradictions(document: Mapping[Any, Any], stem: str, known: Mapping[str, 
         yield SpecError(f"operator: unknown operator {stem!r}{hint}", place_of(operator))
     else:
         yield from _misnamed(plain, stem, known)
-        yield from _unknown("limits", map(str, plain.get("limits", ())), known[stem], place_of(operator))
+        for key in ("limits", "meant"):
+            yield from _unknown(key, map(str, plain.get(key, ())), known[stem], place_of(operator))
         for name, said in _phrases(plain.get("says", {})).items():
             own = known[stem].conventions.get(name, {})
             for word in (word for word in said if word not in own):

@@ -75,6 +75,7 @@ UNLIKE = {
     "attention": frozenset(
         {
             "mix",
+            "lightning",
             "rollout",
             "stickbreaking",
             "deltaformer",

@@ -213,8 +213,9 @@ class BackwardForm(Form):
 
 
 def further_outputs(forward: AdapterSubject, gradient: Mechanism) -> list[str]:
-    """The outputs after the first by which the operator of a subject's gradients states gradients, too."""
-    return [name for name in [*forward.mechanism.outputs][1:] if f"d_{name}" in gradient.takes]
+    """The outputs after the first that are returned as they are, and by which gradients are stated, too."""
+    returned = [name for name in [*forward.mechanism.outputs][1:] if name not in forward.form.assembling]
+    return [name for name in returned if f"d_{name}" in gradient.takes]
 
 
 def may_have_gradients(subject: Subject) -> bool:
@@ -231,7 +232,8 @@ def may_have_gradients(subject: Subject) -> bool:
 def gradient_of(forward: AdapterSubject, known: Library) -> Mechanism | None:
     """The operator that states the gradients of a subject's, where its framework differentiates functions."""
     name, form = f"{forward.operator}_gradient", forward.form
-    if name not in known.stating or writes(forward) or form.assembling or (form.layout.stacks and not form.taken):
+    made = forward.mechanism.outputs[0] in form.assembling
+    if name not in known.stating or writes(forward) or made or (form.layout.stacks and not form.taken):
         return None
     found = known[name]
     others = forward.claims.fixed.keys() & {*forward.mechanism.options} - {*found.options}
