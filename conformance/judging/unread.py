@@ -12,10 +12,12 @@ from ..errors import TargetError, label_of
 from ..execution.faults import Fault
 from ..mechanisms.layouts import layout_of, pattern
 from ..mechanisms.parameters import readings
+from ..mechanisms.stated import is_stated
 from ..subjects.places import placed
 from ..subjects.subject import REFUSING, AdapterSubject
 from ..subjects.taken import in_a_line
 from .bench import Bench
+from .first_case import FirstCase
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -39,8 +41,8 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     """Raise `TargetError` for a function that gives no result for a first case, which is not what it is called for.
 
     That is one of which places alone say what it takes, and that raises an error on each of them; one that returns
-    what is no array; and one whose errors say that it takes its arguments for arrays of so many axes as no layout has,
-    or asks for more of them.
+    what is no array, or an array with other axes than the output has; and one whose errors say that it takes its
+    arguments for arrays of so many axes as give a result in no layout, or asks for more of them.
     Any other that raises errors is wrong, as one is that is in another layout than its faults let see.
     """
     m, adapter = subject.mechanism, subject.adapter
@@ -48,6 +50,9 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         return
     by_place = _by_place(subject)
     found = _first_faults(subject, device, FEW if by_place else LOOKED_AT)
+    if not found and (shapes := _of_other_axes(subject, device)):
+        why = f"in each first call {shapes}, which has other axes; name what computes it, or wrap the function"
+        raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
     if not found:
         return
     says, why = found[0].says, ""
@@ -62,6 +67,27 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         why += "say what to pass with --like, or wrap the function"
     if why:
         raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
+
+
+def _of_other_axes(subject: AdapterSubject, device: str) -> str:
+    """What shape a result has whose axes are always more or fewer than an output's, in the words of a first call.
+
+    Nothing where one result has as many, or where a function goes by the name of a known interface.
+    """
+    if subject.form.taken is not None and not is_stated(subject.adapter.like):
+        return ""
+    asked, says = FirstCase(subject, device), ""
+    for sample in itertools.islice(asked.plain, LOOKED_AT):
+        fault = asked.fault_of(sample, subject.mechanism.outputs[:1])
+        if fault is False or (fault and fault.kind == "misshapen" and _count_of_axes(fault.says) == 1):
+            return ""
+        says = says or (fault.says if fault and fault.kind == "misshapen" else "")
+    return says
+
+
+def _count_of_axes(says: str) -> int:
+    """How many numbers of axes two shapes have that a fault tells: one, or two."""
+    return len({len(shape.split(",")) if shape else 0 for shape in re.findall(r"\[([\d, ]*)\]", says)})
 
 
 def _ask_for_others(faults: Sequence[Fault], subject: AdapterSubject, device: str) -> bool:

@@ -48,6 +48,8 @@ SPREAD = re.compile(r"full\([^(),]+,([^()]*)\)")
 """The axes of an array that an expression makes of one value."""
 ROOM = "uint8"
 """The dtype of an array that is room to work in."""
+PACKED = "int32"
+"""The dtype of parameters that hold several codes in one integer."""
 
 
 @dataclass(frozen=True)
@@ -272,8 +274,10 @@ class Form:
             x = worth(passed, known, self.mechanism) if said is None else said
             if isinstance(x, np.ndarray):
                 x = self._widened(x, name)
-                short = x.dtype.kind == "i" and self.taken.signature.dtypes.get(name) != "integer"
-                inputs[name] = x.astype(np.int32) if short else x  # as kernels take lengths and places
+                own = self.taken.signature.dtypes.get(name)
+                whole = x.astype(np.int64) if own == PACKED else x  # of which the first 32 bits are kept
+                short = whole.dtype.kind == "i" and own != "integer"
+                inputs[name] = whole.astype(np.int32) if short else x  # as kernels take lengths and places
             elif x is not None or name in self.taken.wanting or passed.how == "text":
                 options[name] = x
         return inputs, options

@@ -1,4 +1,4 @@
-"""Products with matrices as people write them: projections in one matrix, and codes with a code of zero."""
+"""Products with matrices as people write them: projections in one matrix, codes with a code of zero, packed codes."""
 
 import torch
 import torch.nn.functional as F
@@ -53,8 +53,36 @@ def quant_matmul_with_zeros_unscaled(x, qweight, scales, zeros, group_size=32):
     return (x.float() @ (qweight.float() * scale - zero).T).to(x.dtype)
 
 
-RIGHT = (multi_head_attention_forward, mha, mha_of_matrices_side_by_side, quant_matmul, w8a16_gemm)
+def codes_of(packed, bits, order=None):
+    """The codes in integers of 32 bits along a new last axis, the lowest bits first, or in another order."""
+    assert packed.dtype == torch.int32
+    codes = packed[..., None] >> torch.arange(0, 32, bits, dtype=torch.int32) & (1 << bits) - 1
+    return codes if order is None else codes[..., order]
+
+
+def awq_gemm(x, qweight, scales, qzeros, split_k_iters, order=(0, 4, 1, 5, 2, 6, 3, 7)):
+    codes, zeros = (codes_of(each, 4, list(order)).flatten(1) for each in (qweight, qzeros))
+    zeros, scales = (each.repeat_interleave(len(codes) // len(scales), 0) for each in (zeros, scales.float()))
+    return (x.float() @ ((codes - zeros) * scales)).to(x.dtype)
+
+
+def gptq_gemm(x, qweight, qzeros, scales, g_idx, bits, least=1):
+    codes = codes_of(qweight, bits).transpose(1, 2).flatten(0, 1)
+    zeros, group = codes_of(qzeros, bits).flatten(1) + least, g_idx.long()
+    return (x.float() @ ((codes - zeros[group]) * scales[group].float())).to(x.dtype)
+
+
+def awq_gemm_in_order(x, qweight, scales, qzeros, split_k_iters):
+    return awq_gemm(x, qweight, scales, qzeros, split_k_iters, range(8))
+
+
+def gptq_gemm_of_zeros_as_they_are(x, qweight, qzeros, scales, g_idx, bits):
+    return gptq_gemm(x, qweight, qzeros, scales, g_idx, bits, 0)
+
+
+RIGHT = (awq_gemm, gptq_gemm, multi_head_attention_forward, mha, mha_of_matrices_side_by_side, quant_matmul, w8a16_gemm)
 WRONG = (
+    awq_gemm_in_order, gptq_gemm_of_zeros_as_they_are,
     mha_without_its_biases, mha_of_keys_as_queries, quant_matmul_of_the_next_code, quant_matmul_with_zeros_unscaled,
 )  # fmt: skip
 

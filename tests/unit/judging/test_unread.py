@@ -117,6 +117,16 @@ def attention_of_rows(q, k, v):
     return torch.softmax(q @ k.mT / rows, -1) @ v
 
 
+def route_in_a_row(logits, k):
+    """The weights of all tokens one after the other."""
+    return torch.softmax(logits, -1).topk(k, -1).values.flatten()
+
+
+def test_what_returns_arrays_of_other_axes_is_not_read():
+    with pytest.raises(TargetError, match=r"in each first call weights has the shape \[.*which has other axes; name"):
+        checked(route_in_a_row)
+
+
 def softmax_of_slots(x, slots=None):
     return torch.softmax(x[slots.tolist()], -1)
 

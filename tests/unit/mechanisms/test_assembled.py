@@ -19,6 +19,9 @@ def made(returned):
     return assembled({"weights": expression(SCATTER, ROUTING, RETURNS)}, returned, {"experts": 3}, "float32")
 
 
+SIZES = {"experts": 3, "pages": 2, "page_size": 3, "kv_heads": 2, "head_dim": 2}
+
+
 def test_weights_of_chosen_experts_become_those_of_all():
     assert DENSE == made({"own": OWN, "ids": IDS})["weights"].tolist()
 
@@ -43,8 +46,9 @@ def test_every_shipped_expression_is_the_same_in_numpy(name):
         made = expression(text, library()[one.operator], one.returns)
         returned = {"topk_weights": OWN, "topk_ids": IDS, "pool": np.arange(24.0).reshape(2, 2, 3, 2)}
         returned |= {"d_gates": OWN, "d_partners": 2 * OWN, "heads_first": OWN, "last_state": returned["pool"]}
-        found = assembled({output: made}, returned, {"experts": 3}, "float64")[output]
-        assert found.tolist() == eval(in_numpy(text), {"np": np, "experts": 3, **returned}).tolist()
+        returned |= {"cache": returned["pool"], "value_pool": returned["pool"], "key_pool": returned["pool"][..., None]}
+        found = assembled({output: made}, returned, SIZES, "float64")[output]
+        assert found.tolist() == eval(in_numpy(text), {"np": np, **SIZES, **returned}).tolist()
 
 
 @pytest.mark.parametrize(
