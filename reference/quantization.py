@@ -35,18 +35,29 @@ def dequantize(codes, scale, zero_point):
 
 
 def quantize_blocks(
-    x, *, code_dtype="int8", block_rows=1, block_columns=None, power_of_two=False, seed=None, power_rounding="up"
+    x,
+    static_scale=None,
+    *,
+    code_dtype="int8",
+    block_rows=1,
+    block_columns=None,
+    power_of_two=False,
+    seed=None,
+    power_rounding="up",
 ):
     """The codes [rows, n] of `x`, and a scale for each block [rows / block_rows, n / block_columns].
 
     Symmetric as in section 3 of Krishnamoorthi 2018, arXiv:1806.08342; a block of zeros has a scale of one, a choice of
     many. Codes of float8_e4m3fn have three bits behind the leading one, and 2 ** -9 between the subnormal numbers.
-    With a seed, stochastic rounding as in section 3.1 of Gupta et al. 2015, arXiv:1502.02551.
+    With a seed, stochastic rounding as in section 3.1 of Gupta et al. 2015, arXiv:1502.02551. A `static_scale` [1] is
+    that of all blocks, and what lies beyond its range saturates.
     """
     rows, n = x.shape
     R, C = block_rows or rows, block_columns or n
     if not np.all(np.isfinite(x)) or x.size == 0 or rows % R or n % C:
         raise ValueError("a matrix of whole blocks of finite numbers")
+    if static_scale is not None and not np.all(static_scale > 0):
+        raise ValueError("a scale above zero")
     last = {"int8": 127.0, "float8_e4m3fn": 448.0}[code_dtype]
     u = None if seed is None else np.random.default_rng(seed).random(x.shape)
     codes, scale = np.zeros(x.shape), np.ones((rows // R, n // C))
@@ -62,6 +73,7 @@ def quantize_blocks(
                     if power_rounding == "even":  # rounded to so many bits behind the leading one
                         e = np.log2(np.floor(2.0 ** (e - np.floor(e) + bits) + 0.5)) - bits + np.floor(e)
                     s = 2.0 ** ((np.ceil if power_rounding == "ceiled" else np.floor)(e) - np.floor(np.log2(last)))
+            s = s if static_scale is None else static_scale[0]
             y = x[own] / s
             with np.errstate(divide="ignore"):
                 exponent = np.maximum(np.floor(np.log2(np.abs(y))), -6.0) - 3.0 if last == 448 else 0.0

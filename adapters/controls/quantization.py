@@ -97,6 +97,7 @@ def coded(ratio: Any, dtype: str) -> Any:
 def control_blocks_divided(
     x: Any,
     *,
+    static_scale: Any = None,
     code_dtype: str = "int8",
     block_rows: int | None = 1,
     block_columns: int | None = None,
@@ -111,12 +112,33 @@ def control_blocks_divided(
     scale = torch.where(scale > 0, scale, 1.0)
     if power_of_two:
         scale = torch.exp2(torch.log2(scale).ceil())
+    if static_scale is not None:
+        scale = static_scale.clone().reshape(1, 1, 1, 1)
     ratio = (blocks / scale).reshape(x.shape)
     if seed is not None:
         step = distances(ratio) if code_dtype == "float8_e4m3fn" else torch.ones(())
         drawn = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed))
         ratio = (ratio / step + drawn).floor() * step
     return {"codes": coded(ratio, code_dtype), "scale": scale[:, 0, :, 0]}
+
+
+@adapter("quantize_blocks", framework="numpy", dtypes=("float64", "float32", "bfloat16"))
+def control_blocks_by_a_given_scale(
+    x: Any,
+    *,
+    static_scale: Any,
+    code_dtype: str = "int8",
+    block_rows: int | None = None,
+    block_columns: int | None = None,
+) -> Any:
+    """In double precision by a scale that is given; the least integer is -128."""
+    import ml_dtypes
+    import numpy as np
+
+    integers = code_dtype == "int8"
+    ratio = np.clip(x.astype(np.float64) / static_scale, -128 if integers else -448, LARGEST[code_dtype])
+    codes = np.rint(ratio).astype(np.int8) if integers else ratio.astype(ml_dtypes.float8_e4m3fn)
+    return {"codes": codes, "scale": static_scale.reshape(1, 1).copy()}
 
 
 def distances(ratio: Any) -> Any:

@@ -345,12 +345,14 @@ class DirectCaller:
         earlier = [(memory(x), "an earlier result") for x in self._last if self.framework.is_array(x)]
         into = self.interface.into
         given = {name: item.array for name, item in made.items() if name not in into}
-        written = [made[name].array for name in into if name in made]
+        written = [memory(made[name].array) for name in into if name in made]
         places = [*((memory(x), f"the input {name!r}") for name, x in given.items()), *earlier]
         for name, x in outputs.items():
-            if not self.framework.is_array(x) or name.startswith(OTHER) or any(x is each for each in written):
+            if not self.framework.is_array(x) or name.startswith(OTHER):
                 continue
             start, end = memory(x)
+            if any(start < high and low < end for low, high in written):
+                continue
             for (low, high), owner in places:
                 if start < high and low < end:
                     yield Breach("fresh_output", f"the output {name!r} shares memory with {owner}")

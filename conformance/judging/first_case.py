@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..cases.applicability import undeclared
 from ..cases.drawing import seed_of
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
@@ -40,19 +41,20 @@ class FirstCase:
         operator, self.dtype = subject.mechanism, dtype or subject.claims.dtypes[0]
         self.subject, self.bench = subject, Bench(subject, operator, self.dtype, device, operator.words)
         self.planned = plan(operator, subject.claims, PROFILES["quick"], 0, self.dtype)
+        self.claimed = undeclared(operator, subject.claims) is None
         self.first = next(self.plain, None)
         self.sizes = {name for name, size in operator.sizes.items() if size.draws}
         self._faults = dict[tuple[str, tuple[str, ...]], Fault | Literal[False] | None]()
 
     @property
     def plain(self) -> Iterator[Sample]:
-        """The scenarios, each drawn when it is first asked for."""
-        return (sample for sample in self.planned.one_by_one() if sample.case.scenario)
+        """The scenarios, each drawn when it is first asked for; none where only further mechanisms are claimed."""
+        return (sample for sample in self.planned.one_by_one() if self.claimed and sample.case.scenario)
 
     @property
     def some(self) -> Iterator[Sample]:
         """The scenarios, and then the cases of pairs of settings."""
-        return itertools.chain(self.plain, self.planned.pairs)
+        return itertools.chain(self.plain, self.planned.pairs if self.claimed else ())
 
     def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
         """Sizes where some are set, and some equal others."""
@@ -166,7 +168,8 @@ class FirstCase:
         first = next(found, None)
         if first is not None:
             return itertools.chain([first], found)
-        return self._besides(map(self._laid_out, self.planned.pairs), condition, others, met=False)
+        pairs = self.planned.pairs if self.claimed else ()
+        return self._besides(map(self._laid_out, pairs), condition, others, met=False)
 
     def _laid_out(self, sample: Sample) -> Sample:
         """A case of the same values in arrays that are contiguous."""

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
+from ..cases.applicability import undeclared
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..errors import TargetError, label_of
@@ -46,7 +47,7 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     Any other that raises errors is wrong, as one is that is in another layout than its faults let see.
     """
     m, adapter = subject.mechanism, subject.adapter
-    if not adapter.guessed:
+    if not adapter.guessed or undeclared(m, subject.claims) is not None:
         return
     by_place = _by_place(subject)
     found = _first_faults(subject, device, FEW if by_place else LOOKED_AT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -163,7 +163,7 @@ def claims_of(adapter: Adapter, mechanism: Mechanism, declared: bool, form: Form
         sparing=compiled and adapter.compiled is None,
         interpreted=bool(adapter.interpreted) and not declared,
         declared=declared,
-        always=frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)),
+        always=_always(further, optional, mechanism, form),
         by_name=frozenset(p.name for p in by_name),
         of_codes=form.taken.signature.of_codes if form and form.taken else "",
         unknown=beside,
@@ -327,6 +327,15 @@ def asked_numbers(claims: Claims, mechanism: Mechanism) -> dict[str, float]:
     asked = {condition.text.removesuffix(" != none") for condition in claims.requires}
     drawn = {name: re.findall(r"\d+\.\d+", mechanism.options[name].text) for name in asked & {*mechanism.options}}
     return {name: max(map(float, numbers)) for name, numbers in drawn.items() if numbers}
+
+
+def _always(
+    further: Iterable[inspect.Parameter], optional: Collection[str], mechanism: Mechanism, form: Form | None
+) -> frozenset[str]:
+    """What calls may lack and a function is never called without, as its parameters or its known interface say."""
+    requires = form.taken.signature.requires if form and form.taken else ()
+    needed = {name for name in mechanism.absent if f"not single({name})" in requires}
+    return frozenset(p.name for p in further if p.name in optional and _says_otherwise(p, mechanism)) | needed
 
 
 def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:

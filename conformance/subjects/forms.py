@@ -182,7 +182,7 @@ class Form:
             letters = pattern(self.layout.own[output]).letters
             if lengths.keys() >= {*letters}:  # an axis may be as long as an option says
                 return tuple(lengths[letter] for letter in letters)
-        given = {name: self.mechanism.meant(name, x) for name, x in call.options.items()}
+        given = {name: self.mechanism.meant(name, x) for name, x in {**self.fixed, **call.options}.items()}
         try:
             with np.errstate(all="ignore"), budget.metered():
                 return np.shape(Frame(self.mechanism, {**given, **call.inputs})[output])

@@ -172,7 +172,8 @@ def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signat
     plain = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
     names = {p.name: p.name for p in plain}
     alike = [one for one in signatures().values() if one.is_called(adapter.name) and one.serves(operator)]
-    called = max(alike, key=lambda one: sum(p.name in one.parameters for p in plain), default=None)
+    exact = [one for one in alike if adapter.name in one.names] or alike
+    called = max(exact, key=lambda one: sum(p.name in one.parameters for p in plain), default=None)
     if called is not None:
         names = own_names(plain, called, called.arrays_in(known[called.operator]))
     needed, taken = [names[p.name] for p in plain if p.default is p.empty], {*names.values()}

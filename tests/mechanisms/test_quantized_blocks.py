@@ -122,3 +122,21 @@ def test_a_word_explains_scales_whose_quotient_is_a_power_of_two_but_for_roundin
     cells = run(Request(one, library()["quantize_blocks"], dtype, PROFILES["quick"])).cells
     assert not [cell.law for cell in cells if cell.bad and cell.level == "must"]
     assert "up" == identified(one, library()["quantize_blocks"], dtype, "cpu")["power_rounding"].word
+
+
+STATIC = np.array([[0.07, -3.1, 63.6, 1e5], [-0.5, 127.4, -127.6, -1e5]])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float8_e4m3fn"])
+def test_codes_by_a_given_scale_saturate(dtype):
+    top = 127 if dtype == "int8" else 448
+    scale, options = np.array([0.5]), {"block_rows": None, "code_dtype": {"int8": "i8"}.get(dtype, "e4m3")}
+    frame = Frame(library()["static_blocks"], {"x": STATIC, "static_scale": scale, **options})
+    given = frame.outputs()
+    referred = reference.quantize_blocks(STATIC, scale, block_rows=None, code_dtype=dtype)
+    plain = np.clip(STATIC / 0.5, -top, top)
+    exact = np.rint(plain) if dtype == "int8" else plain.astype(ml_dtypes.float8_e4m3fn).astype(float)
+    assert exact.tolist() == referred["codes"].tolist()
+    free = exact == -127  # where the least code may be -128 as well
+    assert exact[~free].tolist() == np.asarray(given["codes"])[~free].tolist()
+    assert [[0.5]] == np.asarray(given["scale"]).tolist() == referred["scale"].tolist()
