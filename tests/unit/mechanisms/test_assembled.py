@@ -46,7 +46,12 @@ def test_every_shipped_expression_is_the_same_in_numpy(name):
         made = expression(text, library()[one.operator], one.returns)
         returned = {"topk_weights": OWN, "topk_ids": IDS, "pool": np.arange(24.0).reshape(2, 2, 3, 2)}
         returned |= {"d_gates": OWN, "d_partners": 2 * OWN, "heads_first": OWN, "last_state": returned["pool"]}
-        returned |= {"cache": returned["pool"], "value_pool": returned["pool"], "key_pool": returned["pool"][..., None]}
+        returned |= {
+            "own": OWN,
+            "cache": returned["pool"],
+            "value_pool": returned["pool"],
+            "key_pool": returned["pool"][..., None],
+        }
         found = assembled({output: made}, returned, SIZES, "float64")[output]
         assert found.tolist() == eval(in_numpy(text), {"np": np, **SIZES, **returned}).tolist()
 
