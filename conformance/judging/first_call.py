@@ -26,12 +26,13 @@ from .conventions import identified
 from .layouts import is_read_right, lay_out
 from .own_defaults import own_defaults
 from .own_dtype import take_own_dtype, take_tables_in_dtype
-from .possible_layouts import candidates
+from .possible_layouts import candidates, narrow
 from .readings import find_readings, last_resorts
 from .refused_sizes import (
     Limits,
     asked_for,
     fails,
+    fails_with_all,
     in_chunks,
     learned,
     one_width,
@@ -173,7 +174,21 @@ def _failing_sizes(subject: AdapterSubject, device: str) -> list[str]:
 
 def _asked_for(subject: AdapterSubject, device: str) -> list[str]:
     """That every call has what a plain function fails without, in words; no other case is drawn from now on."""
-    return _required(subject, [*asked_for(subject, device)]) if subject.interface.refusing else []
+    if not subject.interface.refusing:
+        return []
+    own, found = subject.form.layout.name, [*asked_for(subject, device)]
+    if not found and subject.undeclared_layout and not subject.observed_layout and fails_with_all(subject, device):
+        m, form = subject.mechanism, subject.form
+        others = (name for name in (*candidates(m, form), *narrow(m, form)) if name != own)
+        found = next(filter(None, (_asked_for_in(name, subject, device) for name in others)), [])
+        subject.read_as(own)
+    return _required(subject, found)
+
+
+def _asked_for_in(layout: str, subject: AdapterSubject, device: str) -> list[tuple[str, str]]:
+    """The same conditions, of a function that is called in another layout."""
+    subject.read_as(layout)
+    return [*asked_for(subject, device)]
 
 
 def _required(subject: AdapterSubject, found: Sequence[tuple[str, str]]) -> list[str]:

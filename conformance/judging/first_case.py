@@ -179,8 +179,8 @@ class FirstCase:
         return Sample(self.bench.mechanism, case, self.dtype, claims=self.subject.claims)
 
     def first_of(self, condition: str, *, met: bool) -> list[Sample]:
-        """The first cases of which a condition holds, or of which it does not."""
-        return [*self._besides(self.some, condition, (), met=met)]
+        """The first cases of which a condition holds, or of which it does not, that the layout has room for."""
+        return [*self._besides(self.some, condition, self.subject.form.room, met=met)]
 
     def _besides(
         self, cases: Iterable[Sample], condition: str, others: Collection[str], *, met: bool

@@ -234,6 +234,13 @@ def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]
     yield from found or _lacking(asked, [" and ".join(conditions)])
 
 
+def fails_with_all(subject: AdapterSubject, device: str) -> bool:
+    """Whether a function asks for what calls may lack, and fails even on first calls that have all of that."""
+    asked, conditions = FirstCase(subject, device), _given(subject)
+    having = asked.first_of(" and ".join(conditions), met=True) if conditions else []
+    return bool(having) and not any(_returns(asked.fault_of(case)) for case in having)
+
+
 def _lacking(asked: FirstCase, conditions: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Without what a function fails on all first calls and returns something on others, with what it says then."""
     for condition in conditions:

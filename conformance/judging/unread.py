@@ -32,6 +32,8 @@ AXES = re.compile(
 """What errors say of a function that takes its arguments for arrays of so many axes, or for so many arrays."""
 OTHERS = re.compile(r"'NoneType'|^TypeError: unhashable")
 """What errors say of a function that asks for what it is not passed, or for numbers where it is passed rows."""
+SHAPE = re.compile(r"\[([\d, ]*)\]")
+"""A shape as faults tell it."""
 LOOKED_AT = 16
 """First cases that all fail alike where other arrays are meant."""
 FEW = 4
@@ -73,22 +75,19 @@ def check_read(subject: AdapterSubject, device: str) -> None:
 def _of_other_axes(subject: AdapterSubject, device: str) -> str:
     """What shape a result has whose axes are always more or fewer than an output's, in the words of a first call.
 
-    Nothing where one result has as many, or where a function goes by the name of a known interface.
+    Nothing where one result has as many, where a function goes by the name of a known interface, or where the output is
+    one number, of which functions return the parts.
     """
     if subject.form.taken is not None and not is_stated(subject.adapter.like):
         return ""
     asked, says = FirstCase(subject, device), ""
     for sample in itertools.islice(asked.plain, LOOKED_AT):
         fault = asked.fault_of(sample, subject.mechanism.outputs[:1])
-        if fault is False or (fault and fault.kind == "misshapen" and _count_of_axes(fault.says) == 1):
+        shapes = SHAPE.findall(fault.says) if fault and fault.kind == "misshapen" else []
+        if fault is False or len({shape.count(",") for shape in shapes}) == 1 or "" in shapes:
             return ""
-        says = says or (fault.says if fault and fault.kind == "misshapen" else "")
+        says = says or (fault.says if fault and shapes else "")
     return says
-
-
-def _count_of_axes(says: str) -> int:
-    """How many numbers of axes two shapes have that a fault tells: one, or two."""
-    return len({len(shape.split(",")) if shape else 0 for shape in re.findall(r"\[([\d, ]*)\]", says)})
 
 
 def _ask_for_others(faults: Sequence[Fault], subject: AdapterSubject, device: str) -> bool:
@@ -101,7 +100,7 @@ def _asks_for_others(says: str, subject: AdapterSubject, device: str) -> bool:
     asked = AXES.search(says)
     if asked is None:
         return OTHERS.search(says) is not None
-    return not any(_answers_in(layout, subject, device) for layout in _of_axes(int(asked[1] or asked[2]), subject))
+    return not any(_is_read_in(layout, subject, device) for layout in _of_axes(int(asked[1] or asked[2]), subject))
 
 
 def _of_axes(count: int, subject: AdapterSubject) -> list[str]:
@@ -111,14 +110,18 @@ def _of_axes(count: int, subject: AdapterSubject) -> list[str]:
     return [x.name for x in alike if len(pattern(x.text(m.required[0])).axes) == count]
 
 
-def _answers_in(layout: str, subject: AdapterSubject, device: str) -> bool:
-    """Whether a function has a result for one of the first cases in a layout, or for none that it has room for."""
+def _is_read_in(layout: str, subject: AdapterSubject, device: str) -> bool:
+    """Whether a function takes first cases in a layout for what they are: none of its errors says the same of that.
+
+    So it is where it has room for none of them.
+    """
     own, observed = subject.form.layout.name, subject.observed_layout
     subject.read_as(layout)
     try:
-        return not _first_faults(subject, device, LOOKED_AT)
+        found = _first_faults(subject, device, LOOKED_AT)
     finally:
         subject.read_as(own, observed=observed)
+    return not all(AXES.search(fault.says) or OTHERS.search(fault.says) for fault in found) or not found
 
 
 def _by_place(subject: AdapterSubject) -> dict[str, str]:

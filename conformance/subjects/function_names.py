@@ -129,7 +129,7 @@ def check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None:
 def _of_any(words: list[str], own: str) -> str:
     """What words say that is another thing than an operator, whichever it is; nothing where they do not."""
     for word, about in zip((*words[:1], *words[-1:]), (ASKING | HANDLING, ABOUT), strict=False):
-        if word in about and word not in own.split("_"):
+        if word in about and word not in own.split("_") and not _ends_as_called(words, own):
             return f"{word}, and no more than that about {own}"
     if "_".join(words).endswith(SHAPES):
         return f"shape, and no more than that about {own}"
@@ -139,10 +139,17 @@ def _of_any(words: list[str], own: str) -> str:
         return f"loss, and {own} is none"
     if other := _first(words, UNLIKE.get(own.removesuffix("_gradient"), ())):
         return f"{other}, which {own} is not"
-    if own == "rotary" and "_".join(words).endswith(OF_TABLES) and words[0] != "apply":
+    table = "_".join(words).removesuffix("_cache").endswith(OF_TABLES)
+    if table and own in ("rotary", "rotary_frequencies") and words[0] != "apply" and not _ends_as_called(words, own):
         return "what is passed to rotary"
     empty = _first(words, EMPTY) if own not in QUANTIZING else ""
     return f"{empty}, as of what computes nothing" if empty else ""
+
+
+def _ends_as_called(words: list[str], own: str) -> bool:
+    """Whether a name ends in what functions of an operator are called."""
+    text = f"_{'_'.join(words)}"
+    return any(operator == own and text.endswith(f"_{phrase}") for phrase, operator in called().items())
 
 
 def _of_rotary(text: str, own: str, needed: int) -> str:
