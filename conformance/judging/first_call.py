@@ -260,7 +260,8 @@ def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
 
 def _taken_as_copies(subject: AdapterSubject, device: str) -> list[str]:
     """That a plain function fails on arrays that are not contiguous, in words; where it does, it is passed copies."""
-    says = taken_as_copies(subject, device) if subject.interface.refusing else ""
+    asked = subject.forward if isinstance(subject, GradientSubject) else subject
+    says = taken_as_copies(subject, device) if asked.interface.refusing else ""
     subject.copies = bool(says)
     return [f"fails where arrays are not contiguous, with {says}: tried on contiguous copies"] if says else []
 
@@ -270,7 +271,8 @@ def differentiated(subject: Subject, device: str, known: Library) -> tuple[Gradi
     found, says = _differentiated(subject, device, known)
     if found is None or not found.forward.interface.refusing:
         return found, says
-    return found, (*says, *(f"its backward pass {text}" for text in _required(found, [*ungrouped(found, device)])))
+    own = _required(found, [*ungrouped(found, device)]) + ([] if found.copies else _taken_as_copies(found, device))
+    return found, (*says, *(f"its backward pass {text}" for text in own))
 
 
 def _differentiated(subject: Subject, device: str, known: Library) -> tuple[GradientSubject | None, tuple[str, ...]]:

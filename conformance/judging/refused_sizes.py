@@ -213,11 +213,12 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
 
 
 def ungrouped(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
-    """That heads are not grouped, where a function answers such calls and fails on all others."""
+    """That heads are not grouped, or share one, where a function answers such calls and fails on all others."""
     asked, m = FirstCase(subject, device), subject.mechanism
     for heads, others in (pair for pair in GROUPED if {*pair} <= {*m.sizes}):
-        if says := asked.beyond(condition := f"{heads} == {others}"):
-            yield condition, says
+        alike = f"{heads} == {others}"
+        found = ((text, asked.beyond(text)) for text in (alike, f"{alike} or {others} == 1"))
+        yield from itertools.islice((each for each in found if each[1]), 1)
 
 
 def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:

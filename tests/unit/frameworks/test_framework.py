@@ -7,7 +7,7 @@ import pytest
 from attnspec.adapters import Adapter
 from attnspec.errors import TargetError, UsageError
 from attnspec.execution.calling import Call
-from attnspec.frameworks.framework import index_of, kind_of, numpy_dtype, parts_of
+from attnspec.frameworks.framework import NotDifferentiableError, index_of, kind_of, numpy_dtype, parts_of
 from attnspec.frameworks.known import FRAMEWORKS, framework_named, is_installed
 from attnspec.mechanisms.loader import library
 from attnspec.mechanisms.mechanism import LAYOUTS
@@ -152,6 +152,17 @@ def test_what_jax_has_compiled_is_let_go_of_after_a_session():
 
 
 @pytest.mark.skipif(not is_installed("mlx"), reason="MLX is not installed")
+def test_a_loop_that_jax_cannot_reverse_has_no_gradient():
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.ones(2)
+
+    def grown(x):
+        return [jax.lax.while_loop(lambda y: y[0] < 4, lambda y: 2 * y, x)]
+
+    with pytest.raises(NotDifferentiableError, match="Reverse-mode differentiation does not work"):
+        framework_named("jax").pulled_back(grown, [x], [x])
+
+
 def test_what_mlx_has_put_off_fails_in_the_call():
     import mlx.core as mx
 
