@@ -345,13 +345,14 @@ class DirectCaller:
         earlier = [(memory(x), "an earlier result") for x in self._last if self.framework.is_array(x)]
         into = self.interface.into
         given = {name: item.array for name, item in made.items() if name not in into}
-        written = [memory(made[name].array) for name in into if name in made]
+        written = (made[name].array for name in into if name in made)
+        whole = {(memory(x), math.prod(x.shape)) for x in written}  # which a view of all its entries is, too
         places = [*((memory(x), f"the input {name!r}") for name, x in given.items()), *earlier]
         for name, x in outputs.items():
             if not self.framework.is_array(x) or name.startswith(OTHER):
                 continue
             start, end = memory(x)
-            if any(start < high and low < end for low, high in written):
+            if ((start, end), math.prod(x.shape)) in whole:
                 continue
             for (low, high), owner in places:
                 if start < high and low < end:

@@ -54,7 +54,12 @@ class FirstCase:
     @property
     def some(self) -> Iterator[Sample]:
         """The scenarios, and then the cases of pairs of settings."""
-        return itertools.chain(self.plain, self.planned.pairs if self.claimed else ())
+        return itertools.chain(self.plain, self.pairs)
+
+    @property
+    def pairs(self) -> Iterable[Sample]:
+        """The cases of pairs of settings."""
+        return self.planned.pairs if self.claimed else ()
 
     def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
         """Sizes where some are set, and some equal others."""
@@ -168,8 +173,7 @@ class FirstCase:
         first = next(found, None)
         if first is not None:
             return itertools.chain([first], found)
-        pairs = self.planned.pairs if self.claimed else ()
-        return self._besides(map(self._laid_out, pairs), condition, others, met=False)
+        return self._besides(map(self._laid_out, self.pairs), condition, others, met=False)
 
     def _laid_out(self, sample: Sample) -> Sample:
         """A case of the same values in arrays that are contiguous."""

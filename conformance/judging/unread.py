@@ -99,7 +99,7 @@ def _asks_for_others(says: str, subject: AdapterSubject, device: str) -> bool:
     """Whether an error says that other arrays are meant: more, or of so many axes as give a result in no layout."""
     asked = AXES.search(says)
     if asked is None:
-        return OTHERS.search(says) is not None
+        return _is_of_others(says)
     return not any(_is_read_in(layout, subject, device) for layout in _of_axes(int(asked[1] or asked[2]), subject))
 
 
@@ -121,7 +121,12 @@ def _is_read_in(layout: str, subject: AdapterSubject, device: str) -> bool:
         found = _first_faults(subject, device, LOOKED_AT)
     finally:
         subject.read_as(own, observed=observed)
-    return not all(AXES.search(fault.says) or OTHERS.search(fault.says) for fault in found) or not found
+    return not found or not all(_is_of_others(fault.says) for fault in found)
+
+
+def _is_of_others(says: str) -> bool:
+    """Whether an error is one of a function that asks for more than it is passed, or for arrays of other axes."""
+    return AXES.search(says) is not None or OTHERS.search(says) is not None
 
 
 def _by_place(subject: AdapterSubject) -> dict[str, str]:
