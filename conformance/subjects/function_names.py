@@ -69,6 +69,7 @@ UNLIKE = {
     ),
     "cross_entropy": frozenset({"binary", "sigmoid", "logistic", "focal", "poly", "contrastive", "pairwise", "pair"}),
     "rotary": frozenset({"multidimensional", "axial", "3d"}),
+    "paged_attention": frozenset({"mla", "latent"}),
     "gated_activation": frozenset({"quick"}),
     "layer_norm": frozenset({"mean", "rstd", "variance", "tp", "parallel"}),
     "rms_norm": frozenset({"rstd", "variance", "tp", "parallel"}),
