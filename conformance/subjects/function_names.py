@@ -48,7 +48,7 @@ OTHER_CODES = frozenset(
 BLOCK_CODES = frozenset(
     {"fp4", "mxfp4", "nvfp4", "nf4", "mxint4", "int4", "4bit", "e2m1", "mxfp8", "greedy", "optimal", "ternary"}
 )
-"""Those of them that have fewer bits, or a scale of eight bits for a block, or are found in another way."""
+"""Those that have fewer bits, or a scale of eight bits for a block, or are found in another way."""
 SHIFTED = frozenset({"asymmetric", "asym", "affine"})
 """Words in the names of quantizations that have a zero point beside the scale."""
 FILTERS = ("filter_rows", "renormalised_filter", "top_k_filter", "top_p_filter", "min_p_filter")
@@ -161,10 +161,9 @@ def _of_rotary(text: str, own: str, needed: int) -> str:
 
 def _of_codes(words: list[str], own: str) -> str:
     """What words say of codes, or of tokens, that an operator does not do; nothing where they say nothing."""
-    strange = _first(words, OTHER_CODES)
-    if strange and own in QUANTIZING:
+    if own in QUANTIZING and (strange := _first(words, OTHER_CODES)):
         return f"{strange}, and {own} has whole numbers as codes"
-    if strange in BLOCK_CODES and own == "quantize_blocks":
+    if own == "quantize_blocks" and (strange := _first(words, BLOCK_CODES)):
         return f"{strange}, and {own} has codes of eight bits"
     if own == "quantize_blocks" and {*words} & SHIFTED:
         return f"that numbers are shifted, and {own} has a scale alone"
