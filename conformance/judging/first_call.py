@@ -186,9 +186,13 @@ def _asked_for(subject: AdapterSubject, device: str) -> list[str]:
 
 
 def _asked_for_in(layout: str, subject: AdapterSubject, device: str) -> list[tuple[str, str]]:
-    """The same conditions, of a function that is called in another layout."""
+    """The same conditions, of a function that is called in another layout, as far as they are about arrays.
+
+    Options may be read in other ways.
+    """
     subject.read_as(layout)
-    return [*asked_for(subject, device)]
+    arrays = {f"not single({name})" for name in subject.mechanism.optional}
+    return [each for each in asked_for(subject, device) if {*each[0].split(" and ")} <= arrays]
 
 
 def _required(subject: AdapterSubject, found: Sequence[tuple[str, str]]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -30,6 +31,8 @@ FEW = 4
 """Cases that are looked at, beyond a limit and within."""
 WRONG = "a wrong result"
 """What is told of a case that is answered, and not right."""
+ORDERED = re.compile("[<>]")
+"""What a condition has that is about which numbers an option may be."""
 COUNTS = "lens"
 """How inputs end that are how many tokens items have."""
 
@@ -123,7 +126,7 @@ class FirstCase:
         Some may be `wrong` instead, if one fails and none is right; with `right`, these may be some, too. With `later`,
         an output behind the first one may be misshapen. One of which the condition holds is answered. Some other
         conditions hold of all cases looked at. Where the condition is about indices, a NaN may be what is read beyond
-        the end of an array.
+        the end of an array, and where it is about how large an option is, NaNs may be what comes of all others.
         """
         without, said = [*self._without(condition, others)], ""
         for case in without:
@@ -133,7 +136,7 @@ class FirstCase:
             if not fails and not wrong:
                 return ""
             said = said or (fault.says if fault and fails else "")
-        if wrong and not said and self._is_of_indices(condition) and any(map(self._is_without_number, without)):
+        if wrong and not said and self._ends_in_nan(condition, without):
             said = "NaN in the result"
         if not said or (wrong and not right and self._is_right_on(without)):
             return ""
@@ -146,7 +149,7 @@ class FirstCase:
         Some other conditions hold of them all. Nothing is said where there are none; one may be right by chance, as
         where its bound is wide.
         """
-        without, within = ([*self._besides(self.some, condition, others, met=met)] for met in (False, True))
+        without, within = ([*self._besides(self.plain, condition, others, met=met)] for met in (False, True))
         right = [self._is_right_on([case]) for case in without]
         if not without or 2 * sum(right) > len(right) or not all(self._is_right_on([case]) for case in within):
             return ""
@@ -200,6 +203,13 @@ class FirstCase:
         """Whether a function is right on one of some cases."""
         answered = (case for case in cases if self.fault_of(case) is False)
         return "right" in fits_of(self.subject, self.bench.mechanism, answered, self.dtype, self.bench.device)
+
+    def _ends_in_nan(self, condition: str, without: Collection[Sample]) -> bool:
+        """Whether NaN is what comes of the cases of which a condition does not hold, all of them if it is no index."""
+        found = (self._is_without_number(case) for case in without)
+        if self._is_of_indices(condition):
+            return any(found)
+        return ORDERED.search(condition) is not None and bool(without) and all(found)
 
     def _is_of_indices(self, condition: str) -> bool:
         """Whether a condition is about whole numbers that the operator has as an array, and not about lengths."""

@@ -13,7 +13,6 @@ it calls for every other size (`in_chunks`); and it may fail on all calls of one
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -29,7 +28,7 @@ from ..mechanisms.parameters import limits, meant
 from ..subjects.hints import source_of
 from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
-from .first_case import FirstCase
+from .first_case import ORDERED, FirstCase
 from .layouts import GROUPED
 from .settling import Declined
 from .trial import Trial
@@ -46,8 +45,6 @@ BLOCKS = 3
 """Powers of two of which a function takes so many that it takes all in between."""
 SCATTERED = 6
 """Cases with arrays that are not contiguous that are looked at."""
-ORDERED = re.compile("[<>]")
-"""What a condition has that is about which numbers an option may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +214,7 @@ def ungrouped(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]
     asked, m = FirstCase(subject, device), subject.mechanism
     for heads, others in (pair for pair in GROUPED if {*pair} <= {*m.sizes}):
         alike = f"{heads} == {others}"
-        found = ((text, asked.beyond(text)) for text in (alike, f"{alike} or {others} == 1"))
+        found = ((text, asked.beyond(text, ("raised",))) for text in (alike, f"{alike} or {others} == 1"))
         yield from itertools.islice((each for each in found if each[1]), 1)
 
 
