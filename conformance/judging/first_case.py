@@ -209,7 +209,8 @@ class FirstCase:
         found = (self._is_without_number(case) for case in without)
         if self._is_of_indices(condition):
             return any(found)
-        return ORDERED.search(condition) is not None and bool(without) and all(found)
+        m = self.bench.mechanism
+        return ORDERED.search(condition) is not None and compiled(m, condition).uses <= {*m.options} and all(found)
 
     def _is_of_indices(self, condition: str) -> bool:
         """Whether a condition is about whole numbers that the operator has as an array, and not about lengths."""
