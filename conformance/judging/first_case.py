@@ -210,7 +210,8 @@ class FirstCase:
         if self._is_of_indices(condition):
             return any(found)
         m = self.bench.mechanism
-        return ORDERED.search(condition) is not None and compiled(m, condition).uses <= {*m.options} and all(found)
+        sized = ORDERED.search(condition) is not None and compiled(m, condition).uses <= {*m.options}
+        return sized and bool(without) and all(found)
 
     def _is_of_indices(self, condition: str) -> bool:
         """Whether a condition is about whole numbers that the operator has as an array, and not about lengths."""
