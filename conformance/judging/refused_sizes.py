@@ -21,6 +21,7 @@ import numpy as np
 
 from ..cases.samples import Unfit
 from ..errors import SpecError
+from ..execution.calling import UNDIFFERENTIABLE
 from ..execution.faults import Fault
 from ..execution.limits import Multiples
 from ..mechanisms.mechanism import Mechanism
@@ -214,8 +215,9 @@ def ungrouped(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]
     asked, m = FirstCase(subject, device), subject.mechanism
     for heads, others in (pair for pair in GROUPED if {*pair} <= {*m.sizes}):
         alike = f"{heads} == {others}"
-        found = ((text, asked.beyond(text, ("raised",))) for text in (alike, f"{alike} or {others} == 1"))
-        yield from itertools.islice((each for each in found if each[1]), 1)
+        found = ((text, asked.beyond(text)) for text in (alike, f"{alike} or {others} == 1"))
+        told = ((text, says) for text, says in found if says and not says.startswith(UNDIFFERENTIABLE))
+        yield from itertools.islice(told, 1)  # what the function itself fails on is told of that
 
 
 def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
