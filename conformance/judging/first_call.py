@@ -78,7 +78,8 @@ def _noticed(subject: AdapterSubject, device: str, dtypes: Sequence[str]) -> tup
     readings = find_readings(subject, device)
     chunks = _larger_chunks(subject, device)
     limits = asked + (chunks or _refused_sizes(subject, device))
-    limits += [*_taken_alone(subject, device), *_taken_as_copies(subject, device)]
+    limits += _taken_alone(subject, device)
+    limits += _taken_as_copies(subject, device) if subject.interface.refusing else []
     if chunks or (limits and not readings):  # which calls beyond them may have hidden
         readings = find_readings(subject, device)
     says += [*readings, *limits, *take_tables_in_dtype(subject, device)]
@@ -264,8 +265,7 @@ def _taken_alone(subject: AdapterSubject, device: str) -> list[str]:
 
 def _taken_as_copies(subject: AdapterSubject, device: str) -> list[str]:
     """That a plain function fails on arrays that are not contiguous, in words; where it does, it is passed copies."""
-    asked = subject.forward if isinstance(subject, GradientSubject) else subject
-    says = taken_as_copies(subject, device) if asked.interface.refusing else ""
+    says = taken_as_copies(subject, device)
     subject.copies = bool(says)
     return [f"fails where arrays are not contiguous, with {says}: tried on contiguous copies"] if says else []
 

@@ -143,13 +143,12 @@ class FirstCase:
         within = self._besides(self.some, condition, others, met=True)
         return said if any(map(self._is_answered, within)) else ""
 
-    def right_within(self, condition: str, others: Collection[str]) -> str:
+    def right_within(self, condition: str) -> str:
         """What is said where a condition does not hold, if the first such cases are mostly wrong, and all others right.
 
-        Some other conditions hold of them all. Nothing is said where there are none; one may be right by chance, as
-        where its bound is wide.
+        Nothing is said where there are none. One may be right by chance, as where its bound is wide.
         """
-        without, within = ([*self._besides(self.plain, condition, others, met=met)] for met in (False, True))
+        without, within = ([*self._besides(self.plain, condition, (), met=met)] for met in (False, True))
         right = [self._is_right_on([case]) for case in without]
         if not without or 2 * sum(right) > len(right) or not all(self._is_right_on([case]) for case in within):
             return ""

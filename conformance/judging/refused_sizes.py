@@ -183,15 +183,12 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
     beyond those that are `documented`, it may be right.
     """
     asked, m = FirstCase(subject, device), subject.mechanism
-    known = list[str]()
     for condition in meant(m):
-        if says := asked.right_within(condition, known):
-            known.append(condition)
+        if says := asked.right_within(condition):
             yield condition, says
     if m.required:
         yield from _axes(asked, m.required[0], len(m.shapes[m.required[0]]))
-    given, pairs = _given(subject), [pair for pair in GROUPED if {*pair} <= {*m.sizes}]
-    weaker = {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
+    given, weaker = _given(subject), _ungrouped(m)
     usual = [*(text for text in limits(m) if not _is_given(subject, text)), *_unsaid(subject)]
     usual += [text for text in documented if text not in usual]
     faults = dict.fromkeys((*weaker, *given), REFUSING) | {text: _failing(m, text) for text in usual}
@@ -212,12 +209,20 @@ def taken_alone(subject: AdapterSubject, device: str, documented: Collection[str
 
 def ungrouped(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
     """That heads are not grouped, or share one, where a function answers such calls and fails on all others."""
-    asked, m = FirstCase(subject, device), subject.mechanism
-    for heads, others in (pair for pair in GROUPED if {*pair} <= {*m.sizes}):
-        alike = f"{heads} == {others}"
-        found = ((text, asked.beyond(text)) for text in (alike, f"{alike} or {others} == 1"))
+    known = _ungrouped(subject.mechanism)
+    if not known:
+        return
+    asked = FirstCase(subject, device)
+    for texts in known.items():
+        found = ((text, asked.beyond(text)) for text in texts)
         told = ((text, says) for text, says in found if says and not says.startswith(UNDIFFERENTIABLE))
         yield from itertools.islice(told, 1)  # what the function itself fails on is told of that
+
+
+def _ungrouped(m: Mechanism) -> dict[str, str]:
+    """That heads are not grouped, each with the weaker condition that they may share one."""
+    pairs = (pair for pair in GROUPED if {*pair} <= {*m.sizes})
+    return {f"{heads} == {others}": f"{heads} == {others} or {others} == 1" for heads, others in pairs}
 
 
 def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]:
@@ -236,8 +241,11 @@ def asked_for(subject: AdapterSubject, device: str) -> Iterator[tuple[str, str]]
 
 def fails_with_all(subject: AdapterSubject, device: str) -> bool:
     """Whether a function asks for what calls may lack, and fails even on first calls that have all of that."""
-    asked, conditions = FirstCase(subject, device), _given(subject)
-    having = asked.first_of(" and ".join(conditions), met=True) if conditions else []
+    conditions = _given(subject)
+    if not conditions:
+        return False
+    asked = FirstCase(subject, device)
+    having = asked.first_of(" and ".join(conditions), met=True)
     return bool(having) and not any(_returns(asked.fault_of(case)) for case in having)
 
 

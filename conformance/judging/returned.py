@@ -81,7 +81,7 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
             subject.set_aside(name)
     apart = {f"{OTHER}{place}" for place in range(len(m.outputs))}  # of which something was said
     more = [name for name in found if name.startswith(OTHER) and name not in apart]
-    if {*more} - {f"{OTHER}{place}" for place in _read_beside(subject)}:
+    if more and {*more} - {f"{OTHER}{place}" for place in _read_beside(subject)}:
         count = len(m.outputs) + len(more)
         says.append(f"it returns {count} results, and {m.operator} has {len(m.outputs)}: the others are not tested")
     return says

@@ -53,13 +53,12 @@ def check_read(subject: AdapterSubject, device: str) -> None:
         return
     by_place = _by_place(subject)
     found = _first_faults(subject, device, FEW if by_place else LOOKED_AT)
-    if not found and (shapes := _of_other_axes(subject, device)):
-        why = f"in each first call {shapes}, which has other axes; name what computes it, or wrap the function"
-        raise TargetError(f"{label_of(adapter.name, adapter.place)}: {why}")
+    says, why = found[0].says if found else "", ""
     if not found:
-        return
-    says, why = found[0].says, ""
-    if by_place and all(fault.kind in REFUSING for fault in found):
+        shapes = _of_other_axes(subject, device)
+        why = f"in each first call {shapes}, which has other axes; name what computes it, or wrap the function"
+        why = why if shapes else ""
+    elif by_place and all(fault.kind in REFUSING for fault in found):
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
         why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"
         why += f"; {in_a_line(m, next(iter(by_place)))}"
@@ -91,16 +90,13 @@ def _of_other_axes(subject: AdapterSubject, device: str) -> str:
 
 
 def _ask_for_others(faults: Sequence[Fault], subject: AdapterSubject, device: str) -> bool:
-    """Whether all of some errors say that other arrays are meant than a subject is passed."""
-    return all(_asks_for_others(says, subject, device) for says in {fault.says: None for fault in faults})
-
-
-def _asks_for_others(says: str, subject: AdapterSubject, device: str) -> bool:
-    """Whether an error says that other arrays are meant: more, or of so many axes as give a result in no layout."""
-    asked = AXES.search(says)
-    if asked is None:
-        return _is_of_others(says)
-    return not any(_is_read_in(layout, subject, device) for layout in _of_axes(int(asked[1] or asked[2]), subject))
+    """Whether all of some errors say that other arrays are meant: more, or of so many axes as are read in no layout."""
+    if not all(_is_of_others(fault.says) for fault in faults):
+        return False
+    asked = (AXES.search(fault.says) for fault in faults)
+    counts = {int(found[1] or found[2]) for found in asked if found is not None}
+    layouts = (layout for count in counts for layout in _of_axes(count, subject))
+    return not any(_is_read_in(layout, subject, device) for layout in layouts)
 
 
 def _of_axes(count: int, subject: AdapterSubject) -> list[str]:
