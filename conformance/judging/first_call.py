@@ -270,6 +270,12 @@ def _taken_as_copies(subject: AdapterSubject, device: str) -> list[str]:
     return [f"fails where arrays are not contiguous, with {says}: tried on contiguous copies"] if says else []
 
 
+def taken_beside(subject: AdapterSubject, device: str) -> tuple[str, ...]:
+    """What other calls of a function take alone as to grouped heads, in words; no other case is drawn from now on."""
+    found = [*ungrouped(subject, device)] if subject.interface.refusing else []
+    return tuple(f"as {subject.operator} it {text}" for text in _required(subject, found))
+
+
 def differentiated(subject: Subject, device: str, known: Library) -> tuple[GradientSubject | None, tuple[str, ...]]:
     """The gradients of a subject as a further one, or what is to be said where it has none, or has some alone."""
     found, says = _differentiated(subject, device, known)

@@ -56,13 +56,16 @@ def other_results(subject: AdapterSubject, device: str) -> list[str]:
     """What a plain function returns beside the operator's outputs, in words; it is left alone from now on.
 
     A further result is none of these where its shape is another one on every first call, as that of the weights is in
-    the place of a logsumexp. A backward pass may return some of the gradients alone.
+    the place of a logsumexp. A backward pass may return some of the gradients alone, and none by what it does not take.
     """
     if not subject.interface.others:
         subject.last_axes = {}
         return []
     lay_out(subject, subject.mechanism, subject.claims.dtypes[0], device)
     m, found = subject.mechanism, _results(subject, device)
+    untaken = m.without_input(subject.claims.names)
+    if untaken & {*subject.interface.outputs} and not untaken & found.keys():
+        subject.returned_as([name for name in subject.interface.outputs if name not in untaken])
     further = m.outputs[1:]
     whole = all(all(_fits(m, name, found[name])) for name in further if name in found)
     if m.gradient_of and not whole and (some := _some_gradients(subject, [*found.values()])):

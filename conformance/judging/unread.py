@@ -32,6 +32,8 @@ AXES = re.compile(
 """What errors say of a function that takes its arguments for arrays of so many axes, or for so many arrays."""
 OTHERS = re.compile(r"'NoneType'|^TypeError: unhashable")
 """What errors say of a function that asks for what it is not passed, or for numbers where it is passed rows."""
+MORE_AXES = re.compile(r"^IndexError: too many indices for (?:tensor|array)")
+"""What errors say of a function that takes its arguments for arrays of more axes."""
 SHAPE = re.compile(r"\[([\d, ]*)\]")
 """A shape as faults tell it."""
 LOOKED_AT = 16
@@ -93,17 +95,20 @@ def _ask_for_others(faults: Sequence[Fault], subject: AdapterSubject, device: st
     """Whether all of some errors say that other arrays are meant: more, or of so many axes as are read in no layout."""
     if not all(_is_of_others(fault.says) for fault in faults):
         return False
+    if subject.is_known:
+        return True  # its interface says which axes its arrays have
     asked = (AXES.search(fault.says) for fault in faults)
     counts = {int(found[1] or found[2]) for found in asked if found is not None}
-    layouts = (layout for count in counts for layout in _of_axes(count, subject))
+    more = any(MORE_AXES.search(fault.says) for fault in faults)
+    layouts = (name for name, axes in _axes_in_layouts(subject).items() if axes in counts or more)
     return not any(_is_read_in(layout, subject, device) for layout in layouts)
 
 
-def _of_axes(count: int, subject: AdapterSubject) -> list[str]:
-    """The layouts of the arrays of a subject in which the first of them has so many axes."""
+def _axes_in_layouts(subject: AdapterSubject) -> dict[str, int]:
+    """The layouts of the arrays of a subject, each with the number of axes that the first array has in it."""
     m, stacks = subject.mechanism, subject.form.layout.stacks
     alike = [x for x in (layout_of(m.layouts, name) for name in m.layouts) if x.stacks == stacks]
-    return [x.name for x in alike if len(pattern(x.text(m.required[0])).axes) == count]
+    return {x.name: len(pattern(x.text(m.required[0])).axes) for x in alike}
 
 
 def _is_read_in(layout: str, subject: AdapterSubject, device: str) -> bool:
@@ -122,7 +127,7 @@ def _is_read_in(layout: str, subject: AdapterSubject, device: str) -> bool:
 
 def _is_of_others(says: str) -> bool:
     """Whether an error is one of a function that asks for more than it is passed, or for arrays of other axes."""
-    return AXES.search(says) is not None or OTHERS.search(says) is not None
+    return any(one.search(says) is not None for one in (AXES, OTHERS, MORE_AXES))
 
 
 def _by_place(subject: AdapterSubject) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -261,6 +261,11 @@ class Mechanism:
     def absent(self) -> frozenset[str]:
         """The inputs and options that further mechanisms of its operator alone have."""
         return self.takes - self.signature
+
+    def without_input(self, given: Collection[str]) -> frozenset[str]:
+        """The outputs that are gradients of inputs which a call lacks that is given these."""
+        lacked = {f"d_{name}" for name in self.optional if name not in given} if self.gradient_of else ()
+        return frozenset(lacked) & {*self.outputs}
 
     @functools.cached_property
     def spoken(self) -> frozenset[str]:

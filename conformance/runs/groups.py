@@ -22,7 +22,7 @@ from ..execution.supervisor import Supervisor, available, supervisor
 from ..frameworks.framework import kind_of
 from ..judging.bench import Bench
 from ..judging.cells import BACKWARD, LAYOUT, PARAMETERS, every_name, law_names
-from ..judging.first_call import differentiated, noticed
+from ..judging.first_call import differentiated, noticed, taken_beside
 from ..judging.requirements import check_requirements
 from ..judging.trial import Trial
 from ..mechanisms.library import Library
@@ -224,6 +224,7 @@ def with_further(
     beside = others(subject, known) if isinstance(subject, AdapterSubject) else ()
     for one in (subject, *(other for other in beside if laws(other.operator))):
         found.append(one)
+        notes += taken_beside(one, device) if one is not subject else ()
         if may_have_gradients(one) and laws(f"{one.operator}_gradient"):
             gradients, more = differentiated(one, device, known)
             found += [] if gradients is None else [gradients]

@@ -345,8 +345,8 @@ def _says_otherwise(parameter: inspect.Parameter, mechanism: Mechanism) -> bool:
         return True
     if parameter.name not in mechanism.defaults:  # of a further mechanism, which has a default of its own
         return isinstance(own, int | float)
-    if isinstance(own, bool) or isinstance(other, bool):
-        return isinstance(own, bool) and own is not other
+    if isinstance(own, bool) or isinstance(other, bool):  # where none is given, a function may decide for itself
+        return (own is None or isinstance(own, bool)) and own is not other
     if own is None:  # which may be a number of its own, as an epsilon is that goes with the dtype
         return isinstance(other, float) and other not in (0.0, 1.0)
     return isinstance(own, int | float) and isinstance(other, int | float) and own != other

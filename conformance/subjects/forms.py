@@ -213,8 +213,12 @@ class Form:
         return found
 
     def restored(self, reply: Reply, call: Call) -> Reply:
-        """The reply to a call as the operator has it, given the call as the operator has it."""
-        own = {name: x for name, x in reply.outputs.items() if name in self.mechanism.outputs}
+        """The reply to a call as the operator has it, given the call as the operator has it.
+
+        What is passed in the place of an input that the call lacks may have a gradient, which is none of its outputs.
+        """
+        known = {*self.mechanism.outputs} - self.mechanism.without_input(call.inputs)
+        own = {name: x for name, x in reply.outputs.items() if name in known}
         try:
             outputs = self.layout.restored(own, self.layout.lengths(call.inputs)) | self._assembled(reply, call)
         except (MisfitError, SpecError) as error:

@@ -55,6 +55,23 @@ def js_divergence(p, q):
     return 0.5 * (p * (p / both).log() + q * (q / both).log()).sum(-1).mean()
 
 
+def jsd(_input, target, shift_labels=None, beta=0.5, ignore_index=-100):
+    """The divergence of rows whose labels count, of logarithms on both sides."""
+    rows = torch.ones(len(_input), dtype=torch.bool) if shift_labels is None else shift_labels != ignore_index
+    student, teacher = _input[rows].double(), target[rows].double()
+    if beta in (0, 1):
+        one, other = (teacher, student) if beta == 0 else (student, teacher)
+        return (F.kl_div(other, one, reduction="sum", log_target=True) / max(len(student), 1)).to(_input.dtype)
+    share = torch.tensor(beta, dtype=torch.float64)
+    both = torch.logaddexp(teacher + share.log(), student + (1 - share).log())
+    apart = [F.kl_div(both, one, reduction="sum", log_target=True) for one in (teacher, student)]
+    return ((beta * apart[0] + (1 - beta) * apart[1]) / max(len(student), 1)).to(_input.dtype)
+
+
+def jsd_of_exchanged_shares(_input, target, shift_labels=None, beta=0.5, ignore_index=-100):
+    return jsd(_input, target, shift_labels, 1 - beta, ignore_index)
+
+
 def kl_div_loss_of_probabilities_exchanged(predictions, targets):
     return F.kl_div(predictions, torch.log(targets), reduction="batchmean")
 
@@ -87,7 +104,7 @@ def kl_div_loss_with_another_gradient(student_logits, teacher_logits):
     return WithoutTheShare.apply(student_logits, teacher_logits)
 
 
-RIGHT = {kl_div_loss: "inside", distillation_loss: "inside", kd_loss: "outside"}
+RIGHT = {kl_div_loss: "inside", distillation_loss: "inside", kd_loss: "outside", jsd: "outside"}
 OF_PROBABILITIES = {
     kl_div_loss_of_probabilities: "`predictions` and `targets` have probabilities",
     kl_divergence: "`p` and `q` have probabilities",
@@ -98,7 +115,7 @@ OF_PROBABILITIES = {
 WRONG = (
     kl_div_loss_of_teacher_logits, kl_div_loss_without_logarithms, kl_div_loss_of_single_words,
     kl_div_loss_with_another_gradient, kl_div_loss_of_probabilities_exchanged, kl_divergence_with_a_share_of_squares,
-    js_divergence_from_the_first, kl_div_loss_by_the_probabilities_and_more,
+    js_divergence_from_the_first, kl_div_loss_by_the_probabilities_and_more, jsd_of_exchanged_shares,
 )  # fmt: skip
 
 
