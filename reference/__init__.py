@@ -45,6 +45,7 @@ from .gradients import (
     group_norm_gradient,
     layer_norm_gradient,
     log_softmax_gradient,
+    masked_softmax_gradient,
     residual_layer_norm_gradient,
     residual_rms_norm_gradient,
     rms_norm_gradient,
@@ -129,7 +130,7 @@ from .renormalised_filter import renormalised_filter
 from .retention import retention
 from .routed_experts import routed_experts
 from .sampling import filter_rows, min_p_filter, sample, sample_rows, top_k_filter, top_p_filter
-from .softmax import log_softmax, softmax
+from .softmax import log_softmax, masked_softmax, softmax
 from .sparse_top_k import sparse_top_k
 from .speculation import draft_verification, speculative_sampling
 from .state_space import selective_scan, state_space
@@ -215,6 +216,8 @@ __all__ = [
     "log_softmax",
     "log_softmax_gradient",
     "lora_matmul",
+    "masked_softmax",
+    "masked_softmax_gradient",
     "merge_states",
     "min_p_filter",
     "model_flops",

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .norms import checked, groups_of, rms_norm
-from .softmax import softmax_of_row
+from .softmax import masked_softmax, softmax_of_row
 
 
 def rms_norm_gradient(x, weight, d_out, *, eps=1e-5, eps_place="inside", weight_form="plain"):
@@ -116,6 +116,30 @@ def log_softmax_gradient(x, d_out):
     d_x = np.empty(x.shape)
     for row in np.ndindex(x.shape[:-1]):
         d_x[row] = d_out[row] - softmax_of_row(x[row], "nans") * d_out[row].sum()
+    return {"d_x": d_x}
+
+
+def masked_softmax_gradient(
+    x,
+    d_out,
+    mask=True,
+    bias=0.0,
+    *,
+    scale=1.0,
+    causal=False,
+    max_bias=0.0,
+    empty_row="zeros",
+    causal_alignment="bottom_right",
+):
+    """Of masked_softmax, for cotangents d_out [batch, heads, q_len, k_len]: `d_x`, of the same shape."""
+    alike(x, d_out)
+    forward = "mean_value" if empty_row == "equal_shares" else empty_row
+    words = {"empty_row": forward, "causal_alignment": causal_alignment}
+    p = masked_softmax(x, mask, bias, scale=scale, causal=causal, max_bias=max_bias, **words)
+    d_x = np.empty(x.shape)
+    for row in np.ndindex(x.shape[:-1]):
+        jacobian = np.diag(p[row]) - np.outer(p[row], p[row])
+        d_x[row] = scale * (jacobian @ d_out[row])
     return {"d_x": d_x}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import adapter
 from .norms import DTYPES, LAYER, ROOT_MEAN_SQUARE
+from .softmax import torch_masked_softmax
 
 
 def differentiated(
@@ -114,6 +115,25 @@ def torch_softmax_gradient(x: Any, d_out: Any) -> dict[str, Any]:
     import torch
 
     return differentiated(lambda x: torch.softmax(x, -1), d_out, x=x)
+
+
+@adapter(
+    "masked_softmax_gradient",
+    dtypes=DTYPES,
+    conventions={"empty_row": "zeros", "causal_alignment": "bottom_right"},
+    grade={"bfloat16": "bf16_naive", "float16": "fp16_naive"},
+    fixed={"max_bias": 0.0},
+    package="torch",
+)
+def torch_masked_softmax_gradient(
+    x: Any, d_out: Any, *, mask: Any = None, bias: Any = None, scale: float = 1.0, causal: bool = False
+) -> dict[str, Any]:
+    """torch.autograd.grad of torch.softmax of scaled scores, of which torch.Tensor.masked_fill hides some."""
+
+    def masked_softmax(x: Any) -> Any:
+        return torch_masked_softmax(x, mask=mask, bias=bias, scale=scale, causal=causal)
+
+    return differentiated(masked_softmax, d_out, x=x)
 
 
 @adapter(
