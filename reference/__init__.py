@@ -60,6 +60,7 @@ from .linear_attention import (
     linear_attention,
     short_convolution,
 )
+from .linear_recurrence import linear_recurrence
 from .linformer import linformer
 from .log_linear import log_linear_attention
 from .lora import lora_matmul
@@ -210,6 +211,7 @@ __all__ = [
     "linear_cross_entropy_gradient",
     "linear_distillation_loss",
     "linear_distillation_loss_gradient",
+    "linear_recurrence",
     "linformer",
     "log_linear_attention",
     "log_softmax",
