@@ -60,7 +60,7 @@ from .linear_attention import (
     linear_attention,
     short_convolution,
 )
-from .linear_recurrence import linear_recurrence
+from .linear_recurrence import linear_recurrence, linear_recurrence_gradient
 from .linformer import linformer
 from .log_linear import log_linear_attention
 from .lora import lora_matmul
@@ -212,6 +212,7 @@ __all__ = [
     "linear_distillation_loss",
     "linear_distillation_loss_gradient",
     "linear_recurrence",
+    "linear_recurrence_gradient",
     "linformer",
     "log_linear_attention",
     "log_softmax",

@@ -73,5 +73,70 @@ def checked(function):
 def test_a_function_is_taken_for_its_interface(made, like, fault):
     report = checked(made())
     assert report.conformant, report
-    assert {like} == {cell["run"]["like"] for cell in report.lines if "run" in cell}
+    assert {like} == {line["run"]["like"] for line in report.lines if "like" in line.get("run", {})}
     assert not checked(made(fault)).conformant
+
+
+def defined_gradient(**values):
+    return Frame(library()["linear_recurrence_gradient"], values).outputs()
+
+
+@pytest.mark.parametrize("log_space", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("witness", [defined_gradient, reference.linear_recurrence_gradient])
+def test_gradients_are_the_derivatives_of_outputs_and_of_the_state_that_is_left(witness, reverse, log_space):
+    rng = np.random.default_rng(6)
+    inputs = {"x": rng.normal(size=(2, 3, 5)), "a": rng.random((2, 3, 5)), "state": rng.normal(size=(2, 3))}
+    inputs["a"] = np.log(inputs["a"]) if log_space else inputs["a"]
+    asked = {"d_out": rng.normal(size=(2, 3, 5)), "d_final_state": rng.normal(size=(2, 3))}
+    leaves = {name: torch.from_numpy(x).requires_grad_() for name, x in inputs.items()}
+    h, total = leaves["state"], 0
+    for t in reversed(range(5)) if reverse else range(5):
+        factor = leaves["a"][..., t].exp() if log_space else leaves["a"][..., t]
+        h = factor * h + leaves["x"][..., t]
+        total = total + (h * torch.from_numpy(asked["d_out"][..., t])).sum()
+    (total + (h * torch.from_numpy(asked["d_final_state"])).sum()).backward()
+    found = witness(**inputs, **asked, reverse=reverse, log_space=log_space)
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(np.asarray(found[f"d_{name}"]), leaf.grad, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+def test_the_reference_refuses_a_cotangent_of_other_tokens():
+    x = np.ones((2, 3, 4))
+    with pytest.raises(ValueError, match="every entry"):
+        reference.linear_recurrence_gradient(x, x, x[..., 1:])
+
+
+def with_backward(of_state):
+    """A recurrence with a backward pass of its own, whose first factor has the gradient of what `of_state` gives."""
+
+    class Recurrence(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, a, h0):
+            out, state = stepped(a, x, h0)
+            ctx.save_for_backward(a, out, h0)
+            return out, state
+
+        @staticmethod
+        def backward(ctx, d_out, d_state):
+            a, out, h0 = ctx.saved_tensors
+            worth, rows = d_state, []
+            for t in reversed(range(a.shape[1])):
+                rows.append(worth + d_out[:, t])
+                worth = a[:, t] * rows[-1]
+            d_x = torch.stack(rows[::-1], 1) if rows else torch.zeros_like(out)
+            before = torch.cat((of_state(h0)[:, None], out[:, :-1]), 1)
+            return d_x, d_x * before, worth
+
+    def linear_scan(x, a, h0=None):
+        return Recurrence.apply(x, a, torch.zeros(x.shape[0], x.shape[2]) if h0 is None else h0)
+
+    return linear_scan
+
+
+@pytest.mark.parametrize(("of_state", "right"), [(lambda h: h, True), (torch.zeros_like, False)])
+def test_a_wrong_backward_pass_behind_a_right_recurrence_is_found(of_state, right):
+    report = checked(with_backward(of_state))
+    assert right == report.conformant, report
+    failing = {cell["mechanism"] for cell in report.cells if cell["verdict"] == "fail"}
+    assert failing == (set() if right else {"linear_recurrence_gradient"})
