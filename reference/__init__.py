@@ -61,6 +61,7 @@ from .linear_attention import (
     linear_attention,
     short_convolution,
 )
+from .linear_recurrence import linear_recurrence, linear_recurrence_gradient
 from .linformer import linformer
 from .log_linear import log_linear_attention
 from .lora import lora_matmul
@@ -211,6 +212,8 @@ __all__ = [
     "linear_cross_entropy_gradient",
     "linear_distillation_loss",
     "linear_distillation_loss_gradient",
+    "linear_recurrence",
+    "linear_recurrence_gradient",
     "linformer",
     "log_linear_attention",
     "log_softmax",
