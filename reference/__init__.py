@@ -103,6 +103,7 @@ from .positions import (
     rotary_frequencies,
     rotary_gradient,
     rotary_pair,
+    rotary_tables,
     sinusoidal,
 )
 from .quantization import (
@@ -258,6 +259,7 @@ __all__ = [
     "rotary_frequencies",
     "rotary_gradient",
     "rotary_pair",
+    "rotary_tables",
     "routed_experts",
     "sample",
     "sample_rows",
