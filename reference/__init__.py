@@ -105,6 +105,7 @@ from .positions import (
     rotary_frequencies,
     rotary_gradient,
     rotary_pair,
+    rotary_tables,
     sinusoidal,
 )
 from .quantization import (
@@ -264,6 +265,7 @@ __all__ = [
     "rotary_frequencies",
     "rotary_gradient",
     "rotary_pair",
+    "rotary_tables",
     "routed_experts",
     "sample",
     "sample_rows",

@@ -102,6 +102,24 @@ def learned_position(x, table, *, offset=0):
     return out
 
 
+def rotary_tables(positions, *, dim, base=10000.0, columns="in_halves", factor=1.0, scaling=1.0):
+    """The cosines and sines of positions [batch, length], divided by a factor: two of [batch, length, dim].
+
+    With `of_pairs` each pair has one column, and the tables are [batch, length, dim / 2].
+    """
+    if dim < 2 or dim % 2 or base <= 0 or factor <= 0:
+        raise ValueError("channels come in pairs, and the base and the factor are above zero")
+    batch, length = positions.shape
+    width = dim // 2 if columns == "of_pairs" else dim
+    cosines, sines = np.empty((batch, length, width)), np.empty((batch, length, width))
+    for b, p, i in np.ndindex(batch, length, dim // 2):
+        angle = positions[b, p] / factor * base ** (-2 * i / dim)
+        places = {"in_halves": [i, i + dim // 2], "side_by_side": [2 * i, 2 * i + 1], "of_pairs": [i]}[columns]
+        cosines[b, p, places] = scaling * math.cos(angle)
+        sines[b, p, places] = scaling * math.sin(angle)
+    return {"cosines": cosines, "sines": sines}
+
+
 def rotary_frequencies(
     short_factor=1.0,
     long_factor=1.0,

@@ -179,12 +179,14 @@ def plain(x: Any) -> Any:
 
     if hasattr(x, "detach"):  # of torch
         x = x.detach().cpu()
-        x = (x.double() if x.dtype.is_floating_point else x).numpy()
+        x = (x.double() if x.dtype.is_floating_point else x.resolve_conj() if x.dtype.is_complex else x).numpy()
     elif type(x).__module__.startswith("mlx") and "float" in str(x.dtype):
         x = np.array(x.tolist()).reshape(x.shape)
     elif type(x).__module__.startswith("tinygrad"):
         x = x.numpy()
     x = np.asarray(x)
+    if x.dtype.kind == "c":
+        x = np.stack((x.real, x.imag), -1)  # as the parts of complex numbers are read elsewhere
     kind = {"f": np.float64, "V": np.float64, "b": np.bool_}.get(x.dtype.kind, np.int64)
     return np.ascontiguousarray(x.astype(kind)).reshape(x.shape)
 

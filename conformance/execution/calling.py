@@ -210,7 +210,7 @@ class DirectCaller:
             with _at_home():
                 breaches += self._mistyped(call, outputs)
                 breaches += self._shared(made, outputs)
-                entries = {name: self.read(x) for name, x in outputs.items()}
+                entries = {name: self._parted(name, x) for name, x in outputs.items()}
         except Exception as error:  # an array of text, a sparse one, one without memory
             says = f"returned an output that cannot be read: {raised(error).says}"
             return Reply(breaches=tuple(breaches), fault=Fault("returned", says))
@@ -316,6 +316,13 @@ class DirectCaller:
                 says = f"{name} has the shape {shape}, {math.prod(shape):,} entries for inputs of {given:,}"
                 return Fault("misshapen", says)
         return None
+
+    def _parted(self, name: str, x: Any) -> NDArray[Any]:
+        """The entries of a result; of complex numbers that outputs are assembled from, both parts on a further axis."""
+        free = self.interface.dtypes.get(name) == NUMBER and self.framework.is_array(x)
+        if free and self.framework.dtype(x).startswith("complex"):
+            return np.stack((self.read(x.real), self.read(x.imag)), -1)
+        return self.read(x)
 
     def read(self, x: Any) -> NDArray[Any]:
         """The entries as an array of NumPy itself, of an exact dtype."""

@@ -117,7 +117,7 @@ def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     others = [other for other in namesakes(named) if other in known.stating] if _by_name(adapter) else []
     source = source_of(adapter) if others else None
     counted = source.results if source is not None else 0
-    returning = [other for other in others if counted and _returns(counted, known[other], known[named])]
+    returning = [other for other in others if counted and _returns(adapter, counted, known[other], known[named])]
     if returning:
         return returning[0]
     if not others or is_spelt(adapter, known[named]):
@@ -125,8 +125,14 @@ def _as_spelt(adapter: Adapter, named: str, known: Library) -> str:
     spelt = [other for other in others if is_spelt(adapter, known[other])]
     needed, own = _needed(adapter), known[named].required
     spelt += [other for other in others if _adds(needed, known[other], known[named])]
-    spelt += [other for other in others if _arrays_of(needed, known[other]) == len(known[other].required) < len(own)]
+    fewer = [other for other in others if _begins(known[other].required, own)]
+    spelt += [other for other in fewer if _arrays_of(needed, known[other]) == len(known[other].required)]
     return (spelt or [named])[0]
+
+
+def _begins(some: Sequence[str], own: Sequence[str]) -> bool:
+    """Whether an operator has fewer inputs than another one, and the same first."""
+    return len(some) < len(own) and some[:1] == own[:1]
 
 
 def _arrays_of(needed: Collection[str], operator: Mechanism) -> int:
@@ -134,10 +140,16 @@ def _arrays_of(needed: Collection[str], operator: Mechanism) -> int:
     return sum(name not in operator.options for name in needed)
 
 
-def _returns(count: int, other: Mechanism, named: Mechanism) -> bool:
-    """Whether as many results as a function returns are those of another operator of the same inputs alone."""
-    same = {*other.required} <= {*named.required}
-    return same and count == len(other.outputs) != len(named.outputs)
+def _returns(adapter: Adapter, count: int, other: Mechanism, named: Mechanism) -> bool:
+    """Whether as many results as a function returns are those of another operator of the same inputs alone.
+
+    Of one that lacks some of these, its parameters have to be called so, too.
+    """
+    if count != len(other.outputs) or count == len(named.outputs):
+        return False
+    return {*other.required} == {*named.required} or (
+        {*other.required} < {*named.required} and is_spelt(adapter, other)
+    )
 
 
 def _adds(needed: Collection[str], other: Mechanism, named: Mechanism) -> bool:

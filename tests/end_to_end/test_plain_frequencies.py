@@ -66,7 +66,17 @@ def dynamic_inv_freq_within_the_length(dim, base, seq_len, max_position_embeddin
     return get_inv_freq(dim, base * max(growth, 0.1) ** (dim / (dim - 2)))
 
 
+def compute_default_rope_parameters(head_dim, rope_theta=10000.0, partial_rotary_factor=1.0):
+    return get_inv_freq(int(head_dim * partial_rotary_factor), rope_theta), 1.0
+
+
+def compute_default_rope_parameters_of_the_head(head_dim, rope_theta=10000.0, partial_rotary_factor=1.0):
+    turned = int(head_dim * partial_rotary_factor) // 2
+    return get_inv_freq(head_dim, rope_theta)[:turned], 1.0
+
+
 SAID = {
+    compute_default_rope_parameters: "the share of the channels that are turned",
     get_inv_freq: "`theta` for `base`",
     compute_yarn_parameters: "scaled by YaRN",
     llama3_inv_freq: "scaled as those of Llama 3",
@@ -74,7 +84,7 @@ SAID = {
 }
 WRONG = (
     compute_yarn_parameters_of_pairs, yarn_inv_freq_of_wide_bands, llama3_inv_freq_turned_round,
-    dynamic_inv_freq_within_the_length,
+    dynamic_inv_freq_within_the_length, compute_default_rope_parameters_of_the_head,
 )  # fmt: skip
 
 

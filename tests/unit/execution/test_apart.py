@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from attnspec.execution import processes
+from attnspec.execution.bare import plain
 from attnspec.execution.calling import Call
 from attnspec.execution.supervisor import Supervisor, available
 from attnspec.subjects.targets import resolve
@@ -131,3 +133,9 @@ def test_a_default_that_is_no_plain_value_is_known_as_it_is(supervisor, tmp_path
     (one,) = resolve(f"{tmp_path}/kernel.py:softmax", operator="softmax", framework="torch", supervisor=supervisor)
     found = inspect.signature(one.adapter.function).parameters
     assert ((-1, None), "torch.float16") == (found["pair"].default, repr(found["own"].default))
+
+
+def test_complex_numbers_are_sent_as_their_two_parts():
+    x = torch.tensor([1 + 2j, 3 - 4j])
+    assert [[1.0, 2.0], [3.0, -4.0]] == plain(x).tolist() == plain(x.numpy()).tolist()
+    assert [[1.0, -2.0], [3.0, 4.0]] == plain(x.conj()).tolist()

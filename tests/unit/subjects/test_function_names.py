@@ -62,6 +62,8 @@ SAID = {
     "softmax_cross_entropy_loss": "cross_entropy",
     "kl_divergence_loss": "distillation_loss",
     "compute_yarn_parameters": "rotary_frequencies",
+    "compute_default_rope_parameters": "rotary_frequencies",
+    "rope_cos_sin": "rotary_tables",
     "tvd_loss": "total_variation",
     "attention_quantized": "attention",
 }

@@ -209,6 +209,25 @@ def test_options_that_a_function_asks_for_are_no_arrays_of_the_operator_that_its
     )
 
 
+def rope_tables_of(x, position_ids):
+    return x.cos(), x.sin()
+
+
+def turned_by_rope(x, position_ids):
+    return x
+
+
+def both_by_rope(first, second):
+    return first, second
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"), [(rope_tables_of, "rotary_tables"), (turned_by_rope, "rotary"), (both_by_rope, "rotary")]
+)
+def test_a_rotary_function_of_two_results_gives_tables_where_it_is_passed_what_these_take(function, operator):
+    assert operator == completed(Adapter(function.__name__, "", function, "torch"), Asked(), None).operator
+
+
 @pytest.mark.parametrize("function", [lambda x, weight: x, lambda input, weight, eps=1e-6: input])  # noqa: A006
 @pytest.mark.parametrize("name", ["rmsnorm_silu", "fused_layer_norm_gelu", "softmax_relu"])
 def test_a_norm_whose_name_says_an_activation_as_well_is_none(name, function):
