@@ -17,6 +17,7 @@ from .block_selection import block_selection
 from .block_sparse import block_sparse_attention, block_sparse_attention_gradient
 from .cache_writes import cache_write, latent_cache_write, scaled_cache_write
 from .cached_attention import cached_attention
+from .chunk_sums import chunk_cumsum
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
 from .deformable import deformable_attention, deformable_attention_gradient
@@ -163,6 +164,7 @@ __all__ = [
     "bucketed_bias_gradient",
     "cache_write",
     "cached_attention",
+    "chunk_cumsum",
     "compressed_attention",
     "cross_entropy",
     "cross_entropy_gradient",

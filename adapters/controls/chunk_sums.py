@@ -1,0 +1,44 @@
+"""Right, but different: sums within chunks, and of segments, in other orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import adapter
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@adapter("chunk_cumsum", dtypes=DTYPES)
+def control_chunk_sums_by_chunks(x: Any, *, chunk_size: int, reverse: bool = False, scale: float = 1.0) -> Any:
+    """Chunk by chunk, each turned round where sums run back."""
+    import torch
+
+    parts = [part.float().flip(2) if reverse else part.float() for part in x.split(chunk_size, 2)]
+    sums = [part.cumsum(2) for part in parts]
+    return scale * torch.cat([part.flip(2) if reverse else part for part in sums], 2)
+
+
+@adapter("chunk_cumsum", dtypes=DTYPES)
+def control_chunk_sums_by_products(x: Any, *, chunk_size: int, reverse: bool = False, scale: float = 1.0) -> Any:
+    """A product with a triangle of ones, whose blocks are chunks."""
+    import torch
+
+    t = torch.arange(x.shape[2])
+    ahead = t[:, None] >= t if reverse else t[:, None] <= t
+    triangle = ahead & (t[:, None] // chunk_size == t // chunk_size)
+    return scale * (x.float() @ triangle.float())
+
+
+@adapter("chunk_cumsum", framework="numpy", dtypes=("float32",))
+def control_chunk_sums_by_doubling(x: Any, *, chunk_size: int, reverse: bool = False, scale: float = 1.0) -> Any:
+    """Sums over twice the distance in each round, within chunks."""
+    import numpy as np
+
+    sums, distance, t = x[..., :: -1 if reverse else 1].copy(), 1, np.arange(x.shape[2])
+    chunk = (t[::-1] if reverse else t) // chunk_size
+    while distance < min(chunk_size, x.shape[2]):
+        own = chunk[distance:] == chunk[:-distance]
+        sums[..., distance:] = sums[..., distance:] + np.where(own, sums[..., :-distance], 0)
+        distance *= 2
+    return (np.float32(scale) * sums[..., :: -1 if reverse else 1]).astype(np.float32)
