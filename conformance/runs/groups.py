@@ -224,7 +224,7 @@ def with_further(
     beside = others(subject, known) if isinstance(subject, AdapterSubject) else ()
     for one in (subject, *(other for other in beside if laws(other.operator))):
         found.append(one)
-        notes += taken_beside(one, device) if one is not subject else ()
+        notes += taken_beside(one, device) if isinstance(one, BesideSubject) else ()
         if may_have_gradients(one) and laws(f"{one.operator}_gradient"):
             gradients, more = differentiated(one, device, known)
             found += [] if gradients is None else [gradients]
