@@ -17,7 +17,7 @@ from .block_selection import block_selection
 from .block_sparse import block_sparse_attention, block_sparse_attention_gradient
 from .cache_writes import cache_write, latent_cache_write, scaled_cache_write
 from .cached_attention import cached_attention
-from .chunk_sums import chunk_cumsum
+from .chunk_sums import chunk_cumsum, segment_sums
 from .compressed import compressed_attention
 from .decoder import decoder, transformer_block
 from .deformable import deformable_attention, deformable_attention_gradient
@@ -273,6 +273,7 @@ __all__ = [
     "sample_rows",
     "scaled_cache_write",
     "scaled_matmul",
+    "segment_sums",
     "selective_scan",
     "short_convolution",
     "short_convolution_gradient",

@@ -13,3 +13,15 @@ def chunk_cumsum(x, *, chunk_size, reverse=False, scale=1.0):
         last = min(first + chunk_size, length)
         out[:, :, t] = scale * (x[:, :, t:last] if reverse else x[:, :, first : t + 1]).sum(2)
     return out
+
+
+def segment_sums(x):
+    """The sums from behind place j up to place i, minus infinity for later j: x [rows, n], the result [rows, n, n]."""
+    rows, n = x.shape
+    if np.any(x == np.inf):
+        raise ValueError("every number is below infinity")
+    sums = np.full((rows, n, n), -np.inf)
+    for i in range(n):
+        for j in range(i + 1):
+            sums[:, i, j] = x[:, j + 1 : i + 1].sum(1)
+    return sums

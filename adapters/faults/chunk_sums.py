@@ -49,3 +49,45 @@ def chunk_sums_in_bfloat16(part: Any) -> Any:
         total = (total + part[..., t]).bfloat16().float()
         rows.append(total)
     return torch.stack(rows, 2)
+
+
+def added_up(x: Any) -> Any:
+    """The sums of rows [rows, n] from each place on, [rows, n, n]."""
+    import torch
+
+    n = x.shape[1]
+    behind = torch.ones(n, n, dtype=torch.bool).tril(-1)
+    return x[..., None].expand(-1, -1, n).masked_fill(~behind, 0.0).cumsum(1)
+
+
+def squared(part: Any) -> Callable[..., Any]:
+    def segment_sums(x: Any) -> Any:
+        import torch
+
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return part.added_up(x.float()).masked_fill(hidden, -torch.inf).to(x.dtype)
+
+    return segment_sums
+
+
+SEGMENTS = Whole("segment_sums", squared, (added_up,))
+
+
+@SEGMENTS.instead_of(added_up, **ALONE)
+def segment_sums_by_difference(x: Any) -> Any:
+    """Running sums are taken off one another, in which what is small is lost, and which may be infinite."""
+    whole = x.cumsum(1)
+    return whole[..., None] - whole[:, None]
+
+
+@SEGMENTS.instead_of(added_up)
+def segment_sums_in_bfloat16(x: Any) -> Any:
+    """Sums are kept in bfloat16 from place to place."""
+    import torch
+
+    place = torch.arange(x.shape[1])
+    total, rows = torch.zeros_like(x), []
+    for i in range(x.shape[1]):
+        total = torch.where(place < i, total + x[:, i, None], 0).bfloat16().float()
+        rows.append(total)
+    return torch.stack(rows, 1)

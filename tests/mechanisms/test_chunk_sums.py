@@ -70,3 +70,61 @@ def test_a_right_function_conforms(function):
 @pytest.mark.parametrize("function", [known("difference"), known("scale"), own("whole")])
 def test_a_wrong_function_does_not(function):
     assert not checked(function).conformant
+
+
+def defined_segments(**values):
+    return np.asarray(Frame(library()["segment_sums"], values).outputs()["sums"])
+
+
+@pytest.mark.parametrize("witness", [defined_segments, reference.segment_sums])
+def test_a_segment_is_summed_behind_its_first_place(witness):
+    x = np.array([[1.0, 2.0, 4.0, 8.0], [3.0, -np.inf, 5.0, 7.0]])
+    none = -np.inf
+    first = [[0, none, none, none], [2, 0, none, none], [6, 4, 0, none], [14, 12, 8, 0]]
+    second = [[0, none, none, none], [none, 0, none, none], [none, 5, 0, none], [none, 12, 7, 0]]
+    np.testing.assert_array_equal(witness(x=x), [first, second])
+
+
+def test_the_reference_refuses_numbers_without_end():
+    with pytest.raises(ValueError, match="below infinity"):
+        reference.segment_sums(np.full((1, 2), np.inf))
+
+
+def hidden(n, diagonal):
+    return ~torch.ones(n, n, dtype=torch.bool).tril(diagonal)
+
+
+def segsum(x):
+    n = x.shape[-1]
+    sums = x.float()[..., None].expand(*x.shape, n).masked_fill(hidden(n, -1), 0).cumsum(-2)
+    return sums.masked_fill(hidden(n, 0), -torch.inf).to(x.dtype)
+
+
+def segment_sum(input_tensor):
+    return segsum(input_tensor)
+
+
+def segsum_of_four_axes(A):
+    b, h, c, n = A.shape
+    return segsum(A.reshape(b * h * c, n)).reshape(b, h, c, n, n)
+
+
+def segsum_by_difference(x):
+    whole = x.cumsum(-1)
+    return (whole[..., None] - whole[..., None, :]).masked_fill(hidden(x.shape[-1], 0), -torch.inf)
+
+
+def segsum_with_the_first(x):
+    return (segsum(x) + x[..., None, :]).masked_fill(hidden(x.shape[-1], 0), -torch.inf)
+
+
+@pytest.mark.parametrize("function", [segsum, segment_sum, segsum_of_four_axes])
+def test_right_segment_sums_conform(function):
+    report = checked(function)
+    assert report.conformant, report
+    assert {"segment_sums"} == {line["operator"] for line in report.lines if line["kind"] == "cell"}
+
+
+@pytest.mark.parametrize("function", [segsum_by_difference, segsum_with_the_first])
+def test_wrong_segment_sums_do_not(function):
+    assert not checked(function).conformant
