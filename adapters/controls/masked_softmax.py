@@ -19,7 +19,7 @@ def hidden(x: Any, mask: Any, causal: bool, first: int) -> Any:
 
 
 def slopes(heads: int, max_bias: float) -> list[float]:
-    """The slope of each head, by its number as ggml has it."""
+    """The slope of each head, by its number as ggml has it; one where the largest exponent is zero."""
     below = 1 << (heads.bit_length() - 1)
     first, second = 2.0 ** (-max_bias / below), 2.0 ** (-max_bias / 2 / below)
     return [first ** (h + 1) if h < below else second ** (2 * (h - below) + 1) for h in range(heads)]
@@ -29,8 +29,7 @@ def added(row: Any, bias: Any, max_bias: float) -> Any:
     """The scaled scores with the bias of each head."""
     if bias is None:
         return row
-    of_heads = slopes(row.shape[1], max_bias) if max_bias > 0 else [1.0] * row.shape[1]
-    return row + row.new_tensor(of_heads)[:, None, None] * bias
+    return row + row.new_tensor(slopes(row.shape[1], max_bias))[:, None, None] * bias
 
 
 @adapter("masked_softmax", dtypes=DTYPES, conventions={"empty_row": "mean_value", **BOTTOM})
@@ -84,7 +83,7 @@ def control_masked_head_by_head(
     import numpy as np
 
     batch, heads, q_len, k_len = x.shape
-    of_heads = slopes(heads, max_bias) if max_bias > 0 else [1.0] * heads
+    of_heads = slopes(heads, max_bias)
     seen = np.broadcast_to(True if mask is None else mask, x.shape)
     if causal:
         seen = seen & np.tri(q_len, k_len, k_len - q_len, dtype=bool)

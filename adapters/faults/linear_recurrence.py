@@ -22,13 +22,13 @@ def passed(state: Any) -> Any:
     return state
 
 
-def within(factors: Any, inputs: Any, state: Any) -> Any:
-    """The states after each token of a chunk."""
+def within(factors: Any, inputs: Any, state: Any, kept: Callable[[Any], Any] = passed) -> Any:
+    """The states after each token of a chunk, as they are kept from one to the next."""
     import torch
 
     rows = []
     for t in range(inputs.shape[2]):
-        state = factors[..., t] * state + inputs[..., t]
+        state = kept(factors[..., t] * state + inputs[..., t])
         rows.append(state)
     return torch.stack(rows, 2)
 
@@ -63,13 +63,7 @@ def recurrence_in_bfloat16_between_chunks(state: Any) -> Any:
 @CHUNKED.instead_of(within)
 def recurrence_in_bfloat16(factors: Any, inputs: Any, state: Any) -> Any:
     """States are kept in bfloat16 from token to token."""
-    import torch
-
-    rows = []
-    for t in range(inputs.shape[2]):
-        state = (factors[..., t] * state + inputs[..., t]).bfloat16().float()
-        rows.append(state)
-    return torch.stack(rows, 2)
+    return within(factors, inputs, state, recurrence_in_bfloat16_between_chunks)
 
 
 @CHUNKED.instead_of(within, **ALONE)

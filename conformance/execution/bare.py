@@ -179,7 +179,7 @@ def plain(x: Any) -> Any:
 
     if hasattr(x, "detach"):  # of torch
         x = x.detach().cpu()
-        x = (x.double() if x.dtype.is_floating_point else x.resolve_conj() if x.dtype.is_complex else x).numpy()
+        x = (x.double() if x.dtype.is_floating_point else x.resolve_conj()).numpy()
     elif type(x).__module__.startswith("mlx") and "float" in str(x.dtype):
         x = np.array(x.tolist()).reshape(x.shape)
     elif type(x).__module__.startswith("tinygrad"):

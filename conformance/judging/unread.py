@@ -57,9 +57,8 @@ def check_read(subject: AdapterSubject, device: str) -> None:
     found = _first_faults(subject, device, FEW if by_place else LOOKED_AT)
     says, why = found[0].says if found else "", ""
     if not found:
-        shapes = _of_other_axes(subject, device)
-        why = f"in each first call {shapes}, which has other axes; name what computes it, or wrap the function"
-        why = why if shapes else ""
+        if shapes := _of_other_axes(subject, device):
+            why = f"in each first call {shapes}, which has other axes; name what computes it, or wrap the function"
     elif by_place and all(fault.kind in REFUSING for fault in found):
         taken = ", ".join(f"`{name}` for {own}" for name, own in by_place.items())
         why = f"by their places alone it takes {taken}, and each first call raises an error ({says})"

@@ -264,8 +264,9 @@ class Mechanism:
 
     def without_input(self, given: Collection[str]) -> frozenset[str]:
         """The outputs that are gradients of inputs which a call lacks that is given these."""
-        lacked = {f"d_{name}" for name in self.optional if name not in given} if self.gradient_of else ()
-        return frozenset(lacked) & {*self.outputs}
+        if not self.gradient_of:
+            return frozenset()
+        return frozenset(f"d_{name}" for name in self.optional if name not in given) & {*self.outputs}
 
     @functools.cached_property
     def spoken(self) -> frozenset[str]:

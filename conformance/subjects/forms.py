@@ -217,8 +217,8 @@ class Form:
 
         What is passed in the place of an input that the call lacks may have a gradient, which is none of its outputs.
         """
-        known = {*self.mechanism.outputs} - self.mechanism.without_input(call.inputs)
-        own = {name: x for name, x in reply.outputs.items() if name in known}
+        m, lacking = self.mechanism, self.mechanism.without_input(call.inputs)
+        own = {name: x for name, x in reply.outputs.items() if name in m.outputs and name not in lacking}
         try:
             outputs = self.layout.restored(own, self.layout.lengths(call.inputs)) | self._assembled(reply, call)
         except (MisfitError, SpecError) as error:
