@@ -92,6 +92,7 @@ from .packed_recurrences import (
     packed_convolution,
     packed_delta_rule,
     packed_linear_attention,
+    packed_linear_recurrence,
     packed_state_space,
 )
 from .paged_attention import paged_attention, rotary_cache
@@ -244,6 +245,7 @@ __all__ = [
     "packed_forgetting_attention",
     "packed_forgetting_attention_gradient",
     "packed_linear_attention",
+    "packed_linear_recurrence",
     "packed_state_space",
     "paged_attention",
     "policy_loss",

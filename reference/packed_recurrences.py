@@ -6,6 +6,7 @@
 import numpy as np
 
 from .linear_attention import gated_delta_rule, linear_attention, short_convolution
+from .linear_recurrence import linear_recurrence
 from .state_space import state_space
 
 
@@ -78,5 +79,20 @@ def packed_convolution(x, weight, lens, bias=0.0, state=0.0, *, silu=False):
     for b, length in enumerate(lens):
         here = slice(end, end := end + int(length))
         found = short_convolution(x[here].T[None], weight, bias, state[b : b + 1], silu=silu)
+        out[here], left[b] = found["out"][0].T, found["final_state"][0]
+    return {"out": out, "final_state": left}
+
+
+def packed_linear_recurrence(x, a, lens, state=0.0, *, log_space=False):
+    """The linear recurrence for items that lie one behind the other.
+
+    x and a [tokens, channels], lens [items], state [items, channels]. Returns out, like x, and final_state, like state.
+    """
+    if a.shape != x.shape or np.shape(state)[:1] not in ((), (len(lens),)):
+        raise ValueError("every token has a factor, and every item a state")
+    out, left, end = np.empty(x.shape), np.array(np.broadcast_to(state, (len(lens), x.shape[1])), float), 0
+    for b, length in enumerate(lens):
+        here = slice(end, end := end + int(length))
+        found = linear_recurrence(x[here].T[None], a[here].T[None], left[b : b + 1], log_space=log_space)
         out[here], left[b] = found["out"][0].T, found["final_state"][0]
     return {"out": out, "final_state": left}

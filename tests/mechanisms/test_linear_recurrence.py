@@ -1,5 +1,7 @@
 """The gated linear recurrence: definition and reference against states written out, and functions of its interfaces."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -140,3 +142,58 @@ def test_a_wrong_backward_pass_behind_a_right_recurrence_is_found(of_state, righ
     assert right == report.conformant, report
     failing = {cell["mechanism"] for cell in report.cells if cell["verdict"] == "fail"}
     assert failing == (set() if right else {"linear_recurrence_gradient"})
+
+
+def defined_pack(**values):
+    return Frame(library()["packed_linear_recurrence"], values).outputs()
+
+
+@pytest.mark.parametrize("log_space", [False, True])
+@pytest.mark.parametrize("witness", [defined_pack, reference.packed_linear_recurrence])
+def test_each_item_of_a_pack_begins_with_its_own_state(witness, log_space):
+    rng = np.random.default_rng(7)
+    x, a, state = rng.normal(size=(6, 3)), rng.random((6, 3)), rng.normal(size=(4, 3))
+    lens, given = np.array([2, 0, 3, 1]), np.log(a) if log_space else a
+    found = witness(x=x, a=given, lens=lens, state=state, log_space=log_space)
+    t = 0
+    for item, length in enumerate(lens):
+        h = state[item]
+        for _ in range(length):
+            h = a[t] * h + x[t]
+            np.testing.assert_allclose(found["out"][t], h, rtol=1e-10)
+            t += 1
+        np.testing.assert_allclose(found["final_state"][item], h, rtol=1e-10)
+
+
+def test_the_reference_refuses_a_state_too_few():
+    x = np.ones((3, 2))
+    with pytest.raises(ValueError, match="every item a state"):
+        reference.packed_linear_recurrence(x, x, np.array([1, 2]), np.ones((1, 2)))
+
+
+def packing(of_nothing):
+    """hgrn of a batch or of a pack, where `of_nothing` says what an item without tokens leaves."""
+
+    def fused_recurrent_hgrn(x, g, initial_state=None, output_final_state=False, cu_seqlens=None):
+        if cu_seqlens is None:
+            return stepped(g.float().exp(), x, initial_state)
+        states = torch.zeros(len(cu_seqlens) - 1, x.shape[2]) if initial_state is None else initial_state.clone()
+        out, starts = torch.zeros_like(x), cu_seqlens.tolist()
+        for item, (a, b) in enumerate(itertools.pairwise(starts)):
+            rows, last = stepped(g[:, a:b].float().exp(), x[:, a:b], states[item : item + 1])
+            out[:, a:b] = rows
+            states[item] = last[0] if b > a else of_nothing(states[item], out[0, b - 1].float())
+        return out, states
+
+    return fused_recurrent_hgrn
+
+
+@pytest.mark.parametrize(
+    ("of_nothing", "right"), [(lambda given, before: given, True), (lambda given, before: before, False)]
+)
+def test_an_item_without_tokens_is_seen_in_the_calls_of_packs_alone(of_nothing, right):
+    report = checked(packing(of_nothing))
+    assert right == report.conformant, report
+    assert "packed_linear_recurrence" in {cell["mechanism"] for cell in report.cells}
+    failing = {cell["mechanism"] for cell in report.cells if cell["verdict"] == "fail"}
+    assert failing == (set() if right else {"packed_linear_recurrence"})
