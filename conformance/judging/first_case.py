@@ -23,7 +23,7 @@ from ..numerics.truths import truth
 from ..subjects.passing import compiled
 from ..subjects.subject import REFUSING, AdapterSubject
 from .bench import Bench
-from .fits import fits_of
+from .fits import SMALL, fits_of
 from .settling import Declined
 from .trial import Faulted, Trial
 
@@ -51,8 +51,12 @@ class FirstCase:
 
     @property
     def plain(self) -> Iterator[Sample]:
-        """The scenarios, each drawn when it is first asked for; none where only further mechanisms are claimed."""
-        return (sample for sample in self.planned.one_by_one() if self.claimed and sample.case.scenario)
+        """The small scenarios, each drawn when it is first asked for; none where only further mechanisms are claimed.
+
+        A function that is called in a layout which it does not read may make of two arrays one of all pairs of items.
+        """
+        cases = self.planned.one_by_one() if self.claimed else ()
+        return (sample for sample in cases if sample.case.scenario and sample.entries <= SMALL)
 
     @property
     def some(self) -> Iterator[Sample]:
@@ -61,8 +65,8 @@ class FirstCase:
 
     @property
     def pairs(self) -> Iterable[Sample]:
-        """The cases of pairs of settings."""
-        return self.planned.pairs if self.claimed else ()
+        """The small cases of pairs of settings."""
+        return (sample for sample in (self.planned.pairs if self.claimed else ()) if sample.entries <= SMALL)
 
     def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
         """Sizes where some are set, and some equal others."""

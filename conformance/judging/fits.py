@@ -49,7 +49,7 @@ def fit_of(
     trial = Trial(bench, sample)
     trial.replies = trial.replies if replies is None else replies
     grades = looser(dtype, subject.claims.grade(dtype))
-    outcome = judged(trial, definition_law(operator), grades, weighed=False)
+    outcome = judged(trial, definition_law(operator), grades, weighed=False, kind_alone=True)
     if outcome.fault is not None and outcome.fault.kind in ("hung", "slow"):
         return "stuck"
     if outcome.kind in (Kind.HELD, Kind.VACUOUS):

@@ -16,7 +16,7 @@ from ..cases.samples import Sample, fitting
 from ..subjects.renaming import numbered
 from ..subjects.subject import AdapterSubject
 from .first_case import FirstCase
-from .fits import SMALL, fits_of
+from .fits import fits_of
 
 LOOKED_AT = 20
 """Cases without an option that are looked at."""
@@ -26,7 +26,7 @@ def own_defaults(subject: AdapterSubject, device: str) -> Iterator[tuple[str, st
     """The parameters without which a function never is, each with its option and with its number by default."""
     for name, (option, number) in _numbers(subject).items():
         asked = FirstCase(subject, device)
-        lacking = (case for case in asked.some if case.values.get(option, 0) is None and case.entries <= SMALL)
+        lacking = (case for case in asked.some if case.values.get(option, 0) is None)
         if _is_never_without(subject, [*itertools.islice(lacking, LOOKED_AT)], option, number, device):
             yield name, option, number
 
