@@ -1,12 +1,17 @@
 """The first case of a plain function, at sizes that are set."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from attnspec.judging.first_call import noticed
 from attnspec.judging.first_case import FirstCase
 from attnspec.subjects.targets import subject, undecorated
+
+MOST = 10_000_000
+"""Scores of a small case, in whatever layout it is tried."""
 
 
 def softmax(x):
@@ -76,3 +81,18 @@ def test_no_number_is_what_is_read_beyond_the_end(function, says):
     one.take_as("cross_entropy(logits=logits, targets=targets) fixed(reduction=each)")
     asked = FirstCase(one, "cpu")
     assert says == asked.beyond("all(targets != ignore_index)", ("raised",), wrong=True)
+
+
+def test_first_calls_make_no_array_of_all_pairs_of_items():
+    sizes = list[int]()
+
+    def masked_attention(q, k, v, mask=None):
+        scores = torch.broadcast_shapes((*q.shape[:-1], 1), (*k.shape[:-2], 1, k.shape[-2]))
+        sizes.append(math.prod(scores))
+        if mask is not None and (q.ndim != k.ndim or mask.shape != (len(q), 1, *scores[2:]) or sizes[-1] > MOST):
+            raise ValueError("a mask is [batch, 1, q_len, k_len]")
+        hidden = 0 if mask is None else torch.where(mask, 0.0, -torch.inf)
+        return (q @ k.mT * q.shape[-1] ** -0.5 + hidden).softmax(-1) @ v
+
+    noticed(subject(undecorated(masked_attention, "masked_attention", "attention", "torch"), declared=False), "cpu")
+    assert max(sizes) < MOST
