@@ -10,6 +10,7 @@ from .alibi import alibi_bias, alibi_slopes
 from .appended_attention import appended_attention
 from .attention import attention
 from .attention_gradient import attention_gradient
+from .attention_masks import attention_mask
 from .band_scores import band_scores
 from .beam_search import beam_search
 from .bias import bucketed_bias, bucketed_bias_gradient, window_bias, window_bias_gradient
@@ -155,6 +156,7 @@ __all__ = [
     "appended_attention",
     "attention",
     "attention_gradient",
+    "attention_mask",
     "band_scores",
     "beam_search",
     "block_selection",

@@ -269,7 +269,8 @@ def _misnamed(plain: Mapping[str, Any], stem: str, known: Mapping[str, Mechanism
     """Words that mean something else already."""
     m = known[stem]
     for word in plain.get("called", ()):
-        other = word if str(word) in known else called().get(str(word), stem)
+        own = known.get(str(word))
+        other = word if own is not None and own.name == own.operator else called().get(str(word), stem)
         if other != stem:
             yield SpecError(f"called: {word!r} says {other!r}", place_of(word))
     for other in plain.get("also", ()):

@@ -69,6 +69,9 @@ UNLIKE = {
     ),
     "cross_entropy": frozenset({"binary", "sigmoid", "logistic", "focal", "poly", "contrastive", "pairwise", "pair"}),
     "rotary": frozenset({"multidimensional", "axial", "3d"}),
+    "attention_mask": frozenset(
+        {"tree", "prefix", "document", "segment", "packed", "block", "sparse", "cross", "encoder", "image", "random"}
+    ),
     "paged_attention": frozenset({"mla", "latent"}),
     "gated_activation": frozenset({"quick"}),
     "layer_norm": frozenset({"mean", "rstd", "variance", "tp", "parallel"}),

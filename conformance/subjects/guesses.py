@@ -82,7 +82,10 @@ def as_documented(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
 def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
     try:
-        return _as_spelt(adapter, guess_operator(adapter.name, known, _needed(adapter)), known)
+        named = _as_spelt(adapter, guess_operator(adapter.name, known, _needed(adapter)), known)
+        if named not in SPELT or is_spelt(adapter, known[named]):
+            return named
+        raise UsageError(f"the name {adapter.name!r} does not say which operator it is")
     except UsageError:
         ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
         found = [name for name in ours if is_spelt(adapter, known[name])]
@@ -264,6 +267,8 @@ def guess_operator(name: str, known: Library | None = None, needed: Sequence[str
     words, operator = words_of(name), said_by(name, known)
     if operator == "attention" and words.endswith(MASKS) and needed and not _needs_attention(known, needed):
         operator = ""  # it makes a part of what attention is passed
+    if operator == "attention_mask" and needed and _needs_attention(known, needed):
+        operator = "attention"
     if operator:
         if operator == "multi_head" and needed and (_needs_attention(known, needed) or _has_no_weights(known, needed)):
             operator = "attention"
@@ -321,6 +326,8 @@ TELLING = 4
 """Parameters without a default whose names say an operator; fewer may be those of anything."""
 BOUNDS = ("cu_seq", "cu_len", "cum_seq", "cu_q", "cu_k", "qo_indptr", "q_indptr", *NUMBERED)
 """How names begin that say where items begin and end."""
+SPELT = ("attention_mask",)
+"""Operators by whose names functions of all kinds of arrays go: it is told by the names of their parameters as well."""
 MASKS = ("_attention_mask_", "_attention_bias_", *(f"_attention_mask_{axes}d_" for axes in (2, 3, 4)))
 """How the names of functions end that make a mask or a bias."""
 ROWS = 2

@@ -21,9 +21,14 @@ def test_attention_of_several_heads_without_weights_is_packed_or_in_pages_as_its
 
 
 def test_what_makes_a_mask_or_a_bias_is_no_attention():
-    for name, needed in (("lengths_to_attention_mask", ["lengths"]), ("get_attn_bias", ["s_q", "s_k", "causal"])):
-        with pytest.raises(UsageError, match="does not say which operator it is"):
-            guess_operator(name, needed=needed)
+    def guessed(name, function):
+        return completed(Adapter(name, "", function, "numpy"), Asked(), None).operator
+
+    with pytest.raises(UsageError, match="does not say which operator it is"):
+        guess_operator("get_attn_bias", needed=["s_q", "s_k", "causal"])
+    with pytest.raises(UsageError, match="does not say which operator it is"):
+        guessed("lengths_to_attention_mask", lambda lengths: lengths)
+    assert "attention_mask" == guessed("causal_attention_mask", lambda seq_len: seq_len)
     assert "attention" == guess_operator("attention_mask", needed=["q", "k", "v", "mask"])
 
 
