@@ -87,6 +87,16 @@ def outputs(mechanism, **options):
     return Frame(mechanism, {**sample.values, **options}, dtype="float32").outputs()
 
 
+@pytest.fixture
+def _usual_depth():
+    """Calls may be as deep as they usually may; compilers of frameworks allow more for as long as a process lives."""
+    known = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(known)
+
+
+@pytest.mark.usefixtures("_usual_depth")
 def test_a_chain_of_lines_that_is_too_long_to_evaluate_is_refused():
     lines = "".join(f"  l{i}: l{i + 1} + 1\n" for i in range(198))
     mechanism = loaded("chain", f"definition:\n  y: l0\n{lines}  l198: x\n")

@@ -227,9 +227,9 @@ def test_who_meets_a_failure_again_meets_the_cases_that_it_was_reduced_to(monkey
 
 def test_only_the_cases_that_were_tried_last_are_kept(monkeypatch):
     monkeypatch.setattr(shrinking, "TRIED", 3)
-    monkeypatch.setattr(ATTENTION.library, "_owned", {})
+    monkeypatch.setattr(library(), "_owned", {})
     small = made_small(*failure_of(mistake("attention.no_scale"), "definition"))
-    assert small.tried > 3 == len(ATTENTION.kept(shrinking.Tried))
+    assert small.tried > 3 == len(library().kept(shrinking.Tried))
 
 
 def test_a_case_that_was_made_small_in_another_dtype_is_made_the_same_there(monkeypatch):
