@@ -78,6 +78,10 @@ def prepared(attention_mask, queries, window, padded=True):
     return torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
 
 
+def causal_attention_mask_of_nothing_hidden(attention_mask, query_length):
+    return prepared(attention_mask, query_length, None) * 0 + prepared(attention_mask, 1, None)
+
+
 def decoder_attention_mask(attention_mask, cache_position):
     return (torch.arange(attention_mask.shape[1]) <= cache_position[:, None]) & attention_mask[:, None].bool()
 
@@ -119,6 +123,7 @@ test_a_wrong_function_does_not = refuted(
         sliding_window_mask_without_causality,
         causal_attention_mask_of_one_more,
         causal_attention_mask_of_padding_alone,
+        causal_attention_mask_of_nothing_hidden,
         extended_attention_mask_of_ten,
     ]
 )
