@@ -86,10 +86,13 @@ def control_recurrence_in_chunks(
     return {"out": out.astype(np.float32), "final_state": h.astype(np.float32)}
 
 
-def packed(x: Any, a: Any, lens: Any, state: Any) -> None:
-    """Refuse factors and states that do not belong to the tokens and items."""
+def begun(x: Any, a: Any, lens: Any, state: Any) -> Any:
+    """The states before the items, zeros where none are given; refuse what does not belong to the tokens and items."""
+    import torch
+
     if a.shape != x.shape or (state is not None and state.shape != (len(lens), x.shape[1])):
         raise ValueError("every token has a factor, and every item a state")
+    return torch.zeros(len(lens), x.shape[1]) if state is None else state.clone()
 
 
 @adapter("packed_linear_recurrence", dtypes=DTYPES)
@@ -97,9 +100,7 @@ def control_recurrence_item_by_item(x: Any, a: Any, lens: Any, state: Any = None
     """Each item by itself, by a scan over pairs."""
     import torch
 
-    packed(x, a, lens, state)
-    left = torch.zeros(len(lens), x.shape[1]) if state is None else state.clone()
-    out = torch.empty_like(x)
+    left, out = begun(x, a, lens, state), torch.empty_like(x)
     for item, own in enumerate(torch.arange(len(x)).split(lens.tolist())):
         given = x[own].T[None], a[own].T[None], left[item : item + 1]
         found = control_recurrence_by_pairs(*given, log_space=log_space)
@@ -112,8 +113,7 @@ def control_recurrence_along_the_pack(x: Any, a: Any, lens: Any, state: Any = No
     """One walk along the pack, in which a state is put in its place where an item begins."""
     import torch
 
-    packed(x, a, lens, state)
-    left = torch.zeros(len(lens), x.shape[1]) if state is None else state.clone()
+    left = begun(x, a, lens, state)
     inputs, factors = x.float(), a.float().exp() if log_space else a.float()
     item, rows = torch.arange(len(lens)).repeat_interleave(lens), torch.empty(x.shape)
     for t, i in enumerate(item.tolist()):

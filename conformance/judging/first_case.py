@@ -66,7 +66,8 @@ class FirstCase:
     @property
     def pairs(self) -> Iterable[Sample]:
         """The small cases of pairs of settings."""
-        return (sample for sample in (self.planned.pairs if self.claimed else ()) if sample.entries <= SMALL)
+        cases = self.planned.pairs if self.claimed else ()
+        return (sample for sample in cases if sample.entries <= SMALL)
 
     def settled(self, single: Mapping[str, int], ties: Mapping[str, str]) -> dict[str, int]:
         """Sizes where some are set, and some equal others."""

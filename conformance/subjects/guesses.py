@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from attnspec.adapters import Adapter
@@ -81,17 +82,13 @@ def as_documented(adapter: Adapter, mechanism: Mechanism) -> tuple[str, ...]:
 
 def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
-    try:
+    with suppress(UsageError):
         named = _as_spelt(adapter, guess_operator(adapter.name, known, _needed(adapter)), known)
         if named not in SPELT or is_spelt(adapter, known[named]):
             return named
-        raise UsageError(f"the name {adapter.name!r} does not say which operator it is")
-    except UsageError:
-        ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
-        found = [name for name in ours if is_spelt(adapter, known[name])]
-        if len(found) != 1:
-            return _by_its_file(adapter, known)
-        return found[0]
+    ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
+    found = [name for name in ours if is_spelt(adapter, known[name])]
+    return found[0] if len(found) == 1 else _by_its_file(adapter, known)
 
 
 def _by_its_file(adapter: Adapter, known: Library) -> str:
