@@ -87,6 +87,7 @@ def test_what_has_no_vectors_says_why():
         "quantized_indexer",
         "block_selection",
         "alibi_bias",
+        "attention_mask",
         "band_scores",
     } == found.keys()
     assert "its outputs are random, and judged by laws alone" == found["dropout"]
