@@ -40,7 +40,7 @@ def test_a_fault_ends_the_turns():
 
 
 def test_other_threads_make_other_calls_meanwhile_and_end_with_them():
-    numbers, called = itertools.count(), threading.Event()
+    numbers, called, waits = itertools.count(), threading.Event(), iter([0, 10])
 
     def beside():
         next(numbers)
@@ -48,6 +48,6 @@ def test_other_threads_make_other_calls_meanwhile_and_end_with_them():
         raise ValueError("of no account")
 
     before = threading.active_count()
-    pressed(1, lambda: [called.wait(10)], beside, entries)
+    pressed(1, lambda: [called.wait(next(waits))], beside, entries)  # nobody calls beside the first one
     assert next(numbers) > 0
     assert before == threading.active_count()
