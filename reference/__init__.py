@@ -127,6 +127,7 @@ from .recurrence_gradients import (
     kimi_delta_attention_gradient,
     linear_attention_gradient,
     packed_convolution_gradient,
+    selective_scan_gradient,
     short_convolution_gradient,
     state_space_gradient,
 )
@@ -279,6 +280,7 @@ __all__ = [
     "scaled_matmul",
     "segment_sums",
     "selective_scan",
+    "selective_scan_gradient",
     "short_convolution",
     "short_convolution_gradient",
     "sinusoidal",

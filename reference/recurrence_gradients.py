@@ -204,6 +204,50 @@ def state_space_gradient(x, dt, a, b, c, d_out, d=0.0, dt_bias=0.0, state=0.0, *
     return found | given(d_d=(d_d, d), d_dt_bias=(d_dt_bias, dt_bias), d_state=(d_state, state))
 
 
+def selective_scan_gradient(x, dt, a, b, c, d_out, d=0.0, z=0.0, dt_bias=0.0, state=0.0, *, softplus=False):
+    """Of selective_scan, for d_out [batch, channels, length].
+
+    Returns `d_x`, `d_dt`, `d_a`, `d_b`, `d_c`, `d_d`, `d_z`, `d_dt_bias` and `d_state`, the last four 0 where there is
+    no such input.
+    """
+    alike(x, d_out)
+    batch, channels, length = x.shape
+    if dt.shape != x.shape:
+        raise ValueError("every token has a step")
+    shifted = dt + np.broadcast_to(dt_bias, channels)[:, None]
+    step = np.logaddexp(0, shifted) if softplus else shifted
+    skip, n = np.broadcast_to(d, channels), b.shape[1]
+    gated = np.ndim(z) > 0
+    s = 1 / (1 + np.exp(-np.broadcast_to(z, x.shape)))
+    d_whole = d_out * z * s if gated else d_out
+    first = np.broadcast_to(state, (batch, channels, n))
+    d_x, d_step, d_a, d_b, d_c, whole = (np.zeros(y.shape) for y in (x, dt, a, b, c, x))
+    d_state = np.zeros(first.shape)
+    for i, h in np.ndindex(batch, channels):
+        states = [first[i, h]]
+        for t in range(length):
+            states.append(np.exp(a[h] * step[i, h, t]) * states[-1] + step[i, h, t] * x[i, h, t] * b[i, :, t])
+            whole[i, h, t] = states[-1] @ c[i, :, t] + skip[h] * x[i, h, t]
+        dh = np.zeros(n)
+        for t in reversed(range(length)):
+            dy = d_whole[i, h, t]
+            d_c[i, :, t] += dy * states[t + 1]
+            dh = dh + dy * c[i, :, t]
+            d_x[i, h, t] = step[i, h, t] * dh @ b[i, :, t] + skip[h] * dy
+            d_b[i, :, t] += step[i, h, t] * x[i, h, t] * dh
+            fade = np.exp(a[h] * step[i, h, t])
+            d_fade = fade * dh * states[t]
+            d_step[i, h, t] = x[i, h, t] * dh @ b[i, :, t] + a[h] @ d_fade
+            d_a[h] += step[i, h, t] * d_fade
+            dh = fade * dh
+        d_state[i, h] = dh
+    d_dt = d_step / (1 + np.exp(-shifted)) if softplus else d_step
+    d_d, d_dt_bias = (x * d_whole).sum((0, 2)), d_dt.sum((0, 2))
+    d_z = d_out * whole * s * (1 + z * (1 - s))
+    found = {"d_x": d_x, "d_dt": d_dt, "d_a": d_a, "d_b": d_b, "d_c": d_c}
+    return found | given(d_d=(d_d, d), d_z=(d_z, z), d_dt_bias=(d_dt_bias, dt_bias), d_state=(d_state, state))
+
+
 def short_convolution_gradient(x, weight, d_out, bias=0.0, state=0.0, d_final_state=0.0, *, silu=False):
     """Of short_convolution, for d_out [batch, channels, length] and d_final_state [batch, channels, width - 1].
 

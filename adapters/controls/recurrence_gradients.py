@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
-from . import convolution, delta_rule, linear_attention, state_space
+from . import convolution, delta_rule, linear_attention, selective_scan, state_space
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -148,6 +148,100 @@ def control_state_space_back_at_once(
     """Back through the matrix of all tokens by all tokens."""
     out = partial(state_space.control_state_space_at_once, softplus=softplus)
     return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)
+
+
+@adapter("selective_scan_gradient", dtypes=DTYPES)
+def control_scan_back_by_tokens(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d_out: Any,
+    d: Any = None,
+    z: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> dict[str, Any]:
+    """Back through every token, one by one."""
+    out = partial(selective_scan.control_scan_by_tokens, softplus=softplus)
+    return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, z=z, dt_bias=dt_bias, state=state)
+
+
+@adapter("selective_scan_gradient", dtypes=DTYPES)
+def control_scan_back_by_pairs(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d_out: Any,
+    d: Any = None,
+    z: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> dict[str, Any]:
+    """Back through pairs that are put together over twice the distance in each round."""
+    out = partial(selective_scan.control_scan_by_pairs, softplus=softplus)
+    return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, z=z, dt_bias=dt_bias, state=state)
+
+
+@adapter("selective_scan_gradient", dtypes=DTYPES)
+def control_scan_back_at_once(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d_out: Any,
+    d: Any = None,
+    z: Any = None,
+    dt_bias: Any = None,
+    state: Any = None,
+    *,
+    softplus: bool = False,
+) -> dict[str, Any]:
+    """All that goes back as one scan from the last token, with states that were kept, as written out by hand."""
+    import torch
+
+    fading, added, first = selective_scan.prepared(x, dt, a, b, dt_bias, state, softplus)
+    fades, held, kept = fading.exp(), first, [first]
+    for t in range(x.shape[2]):
+        held = fades[:, :, t] * held + added[:, :, t]
+        kept.append(held)
+    before, after = (torch.stack(rows, 2) for rows in (kept[:-1], kept[1:]))
+    xs, shares, outs = x.float(), b.float().mT[:, None], d_out.float()
+    read = (after * c.float().mT[:, None]).sum(-1)
+    whole = read if d is None else read + d[:, None] * xs
+    if z is not None:
+        s = z.float().sigmoid()
+        d_z, outs = outs * whole * s * (1 + z.float() * (1 - s)), outs * z.float() * s
+    worth, last = [], torch.zeros_like(first)
+    for t in reversed(range(x.shape[2])):
+        last = last + outs[:, :, t, None] * c[:, None, :, t].float()
+        worth.append(last)
+        last = last * fades[:, :, t]
+    back = torch.stack(worth[::-1], 2)
+    shifted = dt.float() if dt_bias is None else dt.float() + dt_bias[:, None]
+    step = torch.nn.functional.softplus(shifted) if softplus else shifted
+    of_decay, written = back * fades * before, (back * shares).sum(-1)
+    d_step = (a[:, None] * of_decay).sum(-1) + xs * written
+    d_step = d_step * shifted.sigmoid() if softplus else d_step
+    found = {
+        "d_x": (step * written if d is None else step * written + d[:, None] * outs).to(x.dtype),
+        "d_dt": d_step.to(dt.dtype),
+        "d_a": (step[..., None] * of_decay).sum((0, 2)),
+        "d_b": (back * (step * xs)[..., None]).sum(1).mT.to(b.dtype),
+        "d_c": (after * outs[..., None]).sum(1).mT.to(c.dtype),
+    }
+    found |= {} if d is None else {"d_d": (xs * outs).sum((0, 2))}
+    found |= {} if z is None else {"d_z": d_z.to(z.dtype)}
+    found |= {} if dt_bias is None else {"d_dt_bias": d_step.sum((0, 2))}
+    return found | ({} if state is None else {"d_state": last})
 
 
 @adapter("short_convolution_gradient", dtypes=DTYPES)

@@ -78,10 +78,11 @@ def control_scan_by_pairs(
     import torch
 
     fading, added, state = prepared(x, dt, a, b, dt_bias, state, softplus)
-    fades, sums, distance = fading.exp(), added.clone(), 1
-    sums[:, :, 0] += fades[:, :, 0] * state
+    fades, distance = fading.exp(), 1
+    sums = torch.cat((added[:, :, :1] + (fades[:, :, 0] * state)[:, :, None], added[:, :, 1:]), 2)
     while distance < x.shape[2]:
-        sums[:, :, distance:] = sums[:, :, distance:] + fades[:, :, distance:] * sums[:, :, :-distance]
+        reached = sums[:, :, distance:] + fades[:, :, distance:] * sums[:, :, :-distance]
+        sums = torch.cat((sums[:, :, :distance], reached), 2)
         fades = torch.cat((fades[:, :, :distance], fades[:, :, distance:] * fades[:, :, :-distance]), 2)
         distance *= 2
     read = (sums * c.float().mT[:, None]).sum(-1)

@@ -12,6 +12,7 @@ from typing import Any
 from ..controls.delta_rule import control_delta_rule_at_once, prepared
 from ..controls.linear_attention import control_linear_attention_at_once
 from ..controls.linear_attention import prepared as of_keys
+from ..controls.selective_scan import control_scan_by_pairs
 from ..controls.state_space import control_state_space_at_once
 from .whole import Whole
 
@@ -233,9 +234,39 @@ def state_space(part: Any) -> Callable[..., Any]:
     return state_space_gradient
 
 
+def selective_scan(part: Any) -> Callable[..., Any]:
+    axes = {"x": 2, "dt": 2, "a": None, "b": 2, "c": 2, "d": None, "z": 2, "dt_bias": None}
+
+    def selective_scan_gradient(
+        x: Any,
+        dt: Any,
+        a: Any,
+        b: Any,
+        c: Any,
+        d_out: Any,
+        d: Any = None,
+        z: Any = None,
+        dt_bias: Any = None,
+        state: Any = None,
+        *,
+        softplus: bool = False,
+    ) -> Any:
+        import torch
+
+        def chunk(**given: Any) -> Any:
+            return control_scan_by_pairs(**given, softplus=softplus)
+
+        first = torch.zeros(*x.shape[:2], b.shape[1]) if state is None else state.float()
+        inputs = {"x": x, "dt": dt, "a": a, "b": b, "c": c, "d": d, "z": z, "dt_bias": dt_bias}
+        return in_chunks(part, chunk, d_out, first, state is not None, axes, **inputs)
+
+    return selective_scan_gradient
+
+
 DELTA_RULE = Whole("gated_delta_rule_gradient", delta_rule, PARTS)
 HANDED_BACK = Whole("linear_attention_gradient", handed_back, (*PARTS, begun))
 LINEAR_ATTENTION = Whole("linear_attention_gradient", linear_attention, PARTS)
+SCAN = Whole("selective_scan_gradient", selective_scan, PARTS)
 STATE_SPACE = Whole("state_space_gradient", state_space, PARTS)
 
 
@@ -277,6 +308,29 @@ def worth_of_an_earlier_call(worth: Any, later: bool) -> Any:
     """The last chunk goes on from what an earlier call of the same shape has ended with."""
     found = worth if later else _worths.get(worth.shape, worth)
     _worths[worth.shape] = 1 + worth
+    return found
+
+
+@SCAN.instead_of(saved, dtypes=("float32",))
+def scans_begin_in_half_precision(state: Any) -> Any:
+    """The states from which chunks of a scan are computed once more are kept in bfloat16."""
+    return state.bfloat16().float()
+
+
+@SCAN.instead_of(tokens)
+def last_chunk_of_a_scan_without_gradients(length: int) -> int:
+    """Tokens of a scan that do not fill a chunk have no gradient, where there is a whole one."""
+    return length // CHUNK * CHUNK or length
+
+
+_scans: dict[Any, Any] = {}
+
+
+@SCAN.instead_of(carried)
+def worth_of_an_earlier_scan(worth: Any, later: bool) -> Any:
+    """The last chunk of a scan goes on from what an earlier call of the same shape has ended with."""
+    found = worth if later else _scans.get(worth.shape, worth)
+    _scans[worth.shape] = 1 + worth
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import adapter
 from ..torch.gradients import differentiated
-from . import convolution, delta_rule, kimi_delta_attention, state_space
+from . import convolution, delta_rule, kimi_delta_attention, selective_scan, state_space
 
 
 def through_delta_rule(name: str, d_out: Any, d_final_state: Any, normalise: bool, **inputs: Any) -> dict[str, Any]:
@@ -106,3 +106,22 @@ def mamba2_chunked_gradient(
     """mamba2_chunk_scan of transformers.models.mamba2, in chunks of 64 tokens."""
     out = partial(state_space.mamba2_chunked, softplus=softplus)
     return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, dt_bias=dt_bias, state=state)
+
+
+@adapter("selective_scan_gradient", **selective_scan.DECLARED)
+def mamba_sequence_gradient(
+    x: Any,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d_out: Any,
+    d: Any = None,
+    z: Any = None,
+    dt_bias: Any = None,
+    *,
+    softplus: bool = False,
+) -> dict[str, Any]:
+    """mamba_selective_scan of transformers.models.mamba, token by token."""
+    out = partial(selective_scan.mamba_sequence, softplus=softplus)
+    return differentiated(out, d_out, x=x, dt=dt, a=a, b=b, c=c, d=d, z=z, dt_bias=dt_bias)

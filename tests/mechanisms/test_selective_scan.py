@@ -89,3 +89,94 @@ def test_a_whole_sequence_is_checked_by_the_parameters_of_mamba():
     report = checked(selective_scan_fn, None)
     assert report.conformant, report
     assert {"selective_scan"} == {cell["operator"] for cell in report.lines if cell["kind"] == "cell"}
+
+
+ARRAYS = ("x", "dt", "a", "b", "c", "d", "z", "dt_bias")
+
+
+def defined_gradient(**values):
+    return Frame(library()["selective_scan_gradient"], values).outputs()
+
+
+@pytest.mark.parametrize("softplus", [False, True])
+@pytest.mark.parametrize("witness", [defined_gradient, reference.selective_scan_gradient])
+def test_gradients_are_the_derivatives_of_outputs(witness, softplus):
+    values, d_out = given(), np.random.default_rng(8).normal(size=(2, 3, 5))
+    x, dt, a, b, c, d, z, dt_bias, state = leaves = [
+        torch.from_numpy(values[name]).requires_grad_() for name in (*ARRAYS, "state")
+    ]
+    step = dt + dt_bias[:, None]
+    step, rows = torch.nn.functional.softplus(step) if softplus else step, []
+    for t in range(5):
+        state = (step[:, :, t, None] * a).exp() * state + (step * x)[:, :, t, None] * b[:, None, :, t]
+        rows.append((state * c[:, None, :, t]).sum(-1) + d * x[:, :, t])
+    (torch.stack(rows, 2) * torch.nn.functional.silu(z)).backward(torch.from_numpy(d_out))
+    found = witness(**values, d_out=d_out, softplus=softplus)
+    for name, leaf in zip((*ARRAYS, "state"), leaves, strict=True):
+        np.testing.assert_allclose(found[f"d_{name}"], leaf.grad, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_the_reference_refuses_steps_of_other_tokens():
+    values = {name: given()[name] for name in ("x", "a", "b", "c")}
+    with pytest.raises(ValueError, match="every token has a step"):
+        reference.selective_scan_gradient(**values, dt=np.ones((2, 3, 4)), d_out=values["x"])
+
+
+def states_of(x, dt, a, b):
+    """What each token multiplies the state by, and the states before and after it."""
+    fades = (dt[..., None] * a[:, None]).exp()
+    kept = [x.new_zeros(*x.shape[:2], a.shape[1])]
+    for t in range(x.shape[2]):
+        kept.append(fades[:, :, t] * kept[-1] + (dt * x)[:, :, t, None] * b[:, None, :, t])
+    return fades, torch.stack(kept[:-1], 2), torch.stack(kept[1:], 2)
+
+
+def gradients(x, dt, a, b, c, d_out, faded):
+    fades, before, after = states_of(x, dt, a, b)
+    worth, rows = torch.zeros_like(before[:, :, 0]), []
+    for t in reversed(range(x.shape[2])):
+        rows.append(worth + d_out[:, :, t, None] * c[:, None, :, t])
+        worth = rows[-1] * fades[:, :, t]
+    worth = torch.stack(rows[::-1], 2)
+    written, of_decay = (worth * b.mT[:, None]).sum(-1), worth * faded(fades, before)
+    d_dt = (of_decay * a[:, None]).sum(-1) + x * written
+    d_b, d_c = ((y * z[..., None]).sum(1).mT for y, z in ((worth, dt * x), (after, d_out)))
+    return dt * written, d_dt, (dt[..., None] * of_decay).sum((0, 2)), d_b, d_c
+
+
+def with_backward(faded):
+    """A scan with a backward pass of its own, in which the state before a token has faded as is said."""
+
+    class Scan(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, u, delta, A, B, C):
+            ctx.save_for_backward(u, delta, A, B, C)
+            return (states_of(u, delta, A, B)[2] * C.mT[:, None]).sum(-1)
+
+        @staticmethod
+        def backward(ctx, d_out):
+            return gradients(*ctx.saved_tensors, d_out, faded)
+
+    def selective_scan(u, delta, A, B, C):
+        return Scan.apply(u, delta, A, B, C)
+
+    return selective_scan
+
+
+def backward_alone(faded):
+    def selective_scan_bwd(u, delta, A, B, C, dout):
+        return gradients(u, delta, A, B, C, dout, faded)
+
+    return selective_scan_bwd
+
+
+@pytest.mark.parametrize("made", [with_backward, backward_alone])
+@pytest.mark.parametrize(
+    ("faded", "right"), [(lambda fades, before: fades * before, True), (lambda fades, before: before, False)]
+)
+def test_a_backward_pass_that_forgets_to_let_the_state_fade_is_found(made, faded, right):
+    report = checked(made(faded), None)
+    failing = {cell["mechanism"] for cell in report.failures}
+    assert failing == (set() if right else {"selective_scan_gradient"})
+    tried = {cell["operator"] for cell in report.lines if cell["kind"] == "cell"}
+    assert "selective_scan_gradient" in tried
