@@ -207,7 +207,7 @@ class Observation(Running):
 
     def _resembles(self, candidate: Candidate, outputs: Collection[str], place: Place | None) -> bool:
         """Whether a candidate comes near; of what candidates give, that of the last one is kept."""
-        if candidate.where is not None and not candidate.where.holds(self.facts):
+        if not self.speaks(candidate):
             return False
         if self._latest is None or self._latest[0] is not candidate:
             try:

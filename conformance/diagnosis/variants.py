@@ -84,7 +84,7 @@ def _of_kin(
                 continue
             if not all(x.uses <= known for x in mistake.change.values()):
                 continue
-            change = {line: Expression.unread(x.text, scope) for line, x in mistake.change.items()}
+            change = {line: Expression(x.text, scope, reads=x.reads) for line, x in mistake.change.items()}
             if _key(change) not in seen:
                 seen.add(_key(change))
                 yield Candidate(other.address(mistake.name), mistake.says, change)
@@ -99,7 +99,8 @@ def _renumbered(candidate: Candidate) -> Iterator[Candidate]:
     for other in NUMBERS:
         if other != number:
             changes = {
-                line: Expression.unread(_with(x.text, number, other), x.scope) for line, x in candidate.changes.items()
+                line: Expression(_with(x.text, number, other), x.scope, reads=x.reads)
+                for line, x in candidate.changes.items()
             }
             yield replace(candidate, name=f"{candidate.name} with {other} for {number}", changes=changes)
 
