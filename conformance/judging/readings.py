@@ -284,7 +284,7 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
         return []
     if _is_known(subject, own):
         known = [way for way in known if way.parameters or way.is_number]
-        if not known:
+        if not known or (not right and _is_whole(subject, own) and _is_right_at_times(subject, device)):
             return []
     share = 1.0 if right else share_of_answers(subject, subject.mechanism, subject.claims.dtypes[0], device)
     like = line_of(subject.adapter, subject.mechanism, begun(subject.adapter, subject.mechanism))
@@ -321,6 +321,22 @@ def _is_known(subject: AdapterSubject, like: str) -> bool:
     one, taken = signature_named(like), subject.form.taken
     has = len(taken.passed) if taken else 0
     return subject.adapter.name in one.names and has >= ENOUGH * len(one.mapped)
+
+
+def _is_whole(subject: AdapterSubject, like: str) -> bool:
+    """Whether a function has all parameters of its known interface: so it is that, right or not."""
+    one, taken = signature_named(like), subject.form.taken
+    return taken is not None and len(one.mapped) == len(taken.passed) >= WHOLE
+
+
+def _is_right_at_times(subject: AdapterSubject, device: str) -> bool:
+    """Whether a function is right on some of the first cases that give an option or an optional input."""
+    m, dtype = subject.mechanism, subject.claims.dtypes[0]
+    return share_of_right(subject, m, dtype, device, subject.claims.names) > LEAST
+
+
+WHOLE = 4
+"""Parameters that tell an interface where a function has all of them."""
 
 
 def _alternatives(known: Iterable[Way]) -> Iterator[list[Way]]:

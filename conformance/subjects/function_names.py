@@ -89,6 +89,10 @@ UNLIKE = {
             "entmax",
             "sparsemax",
             "sigmoid",
+            "cosine",
+            "talking",
+            "qk",
+            "qknorm",
         }
     ),
 }
