@@ -217,9 +217,8 @@ def selective_scan_gradient(x, dt, a, b, c, d_out, d=0.0, z=0.0, dt_bias=0.0, st
     shifted = dt + np.broadcast_to(dt_bias, channels)[:, None]
     step = np.logaddexp(0, shifted) if softplus else shifted
     skip, n = np.broadcast_to(d, channels), b.shape[1]
-    gated = np.ndim(z) > 0
     s = 1 / (1 + np.exp(-np.broadcast_to(z, x.shape)))
-    d_whole = d_out * z * s if gated else d_out
+    d_whole = d_out * z * s if np.ndim(z) else d_out
     first = np.broadcast_to(state, (batch, channels, n))
     d_x, d_step, d_a, d_b, d_c, whole = (np.zeros(y.shape) for y in (x, dt, a, b, c, x))
     d_state = np.zeros(first.shape)

@@ -191,7 +191,7 @@ def control_scan_back_by_pairs(
 
 
 @adapter("selective_scan_gradient", dtypes=DTYPES)
-def control_scan_back_at_once(
+def control_scan_back_by_hand(
     x: Any,
     dt: Any,
     a: Any,
@@ -205,7 +205,7 @@ def control_scan_back_at_once(
     *,
     softplus: bool = False,
 ) -> dict[str, Any]:
-    """All that goes back as one scan from the last token, with states that were kept, as written out by hand."""
+    """What goes back from the last token over states that were kept, each gradient written out."""
     import torch
 
     fading, added, first = selective_scan.prepared(x, dt, a, b, dt_bias, state, softplus)

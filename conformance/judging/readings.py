@@ -330,7 +330,7 @@ def _is_whole(subject: AdapterSubject, like: str) -> bool:
 
 
 def _is_right_at_times(subject: AdapterSubject, device: str) -> bool:
-    """Whether a function is right on some of the first cases that give an option or an optional input."""
+    """Whether more of the first cases that give an option or an optional input are right than may be by chance."""
     m, dtype = subject.mechanism, subject.claims.dtypes[0]
     return share_of_right(subject, m, dtype, device, subject.claims.names) > LEAST
 
