@@ -1,10 +1,12 @@
 """Pytest defaults for this repository: one thread for products of small matrices, and nothing random."""
 
+import ctypes
 import gc
 import itertools
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
@@ -16,6 +18,11 @@ from attnspec.subjects.registered import AUDITED, families
 
 keep_to_one()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell has ignored for what it runs behind its back
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
+with suppress(OSError, AttributeError):  # where there is glibc, what is freed is kept for the next arrays
+    for option, size in ((M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**24), (M_MMAP_THRESHOLD, 2**25)):
+        ctypes.CDLL(None).mallopt(option, size)
 
 hypothesis.settings.register_profile("house", derandomize=True, database=None, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("house")
