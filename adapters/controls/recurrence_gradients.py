@@ -217,6 +217,7 @@ def control_scan_back_by_hand(
     xs, shares, outs = x.float(), b.float().mT[:, None], d_out.float()
     read = (after * c.float().mT[:, None]).sum(-1)
     whole = read if d is None else read + d[:, None] * xs
+    d_z = None
     if z is not None:
         s = z.float().sigmoid()
         d_z, outs = outs * whole * s * (1 + z.float() * (1 - s)), outs * z.float() * s
@@ -239,7 +240,7 @@ def control_scan_back_by_hand(
         "d_c": (after * outs[..., None]).sum(1).mT.to(c.dtype),
     }
     found |= {} if d is None else {"d_d": (xs * outs).sum((0, 2))}
-    found |= {} if z is None else {"d_z": d_z.to(z.dtype)}
+    found |= {} if d_z is None else {"d_z": d_z.to(x.dtype)}
     found |= {} if dt_bias is None else {"d_dt_bias": d_step.sum((0, 2))}
     return found | ({} if state is None else {"d_state": last})
 
