@@ -209,15 +209,10 @@ def control_scan_back_by_hand(
     import torch
 
     fading, added, first = selective_scan.prepared(x, dt, a, b, dt_bias, state, softplus)
-    fades, held, kept = fading.exp(), first, [first]
-    for t in range(x.shape[2]):
-        held = fades[:, :, t] * held + added[:, :, t]
-        kept.append(held)
-    before, after = (torch.stack(rows, 2) for rows in (kept[:-1], kept[1:]))
-    xs, shares, outs = x.float(), b.float().mT[:, None], d_out.float()
-    read = (after * c.float().mT[:, None]).sum(-1)
-    whole = read if d is None else read + d[:, None] * xs
-    d_z = None
+    after, fades = selective_scan.states_of(fading, added, first), fading.exp()
+    before = torch.cat((first[:, :, None], after[:, :, :-1]), 2)
+    xs, outs, d_z = x.float(), d_out.float(), None
+    whole = selective_scan.skipped((after * c.float().mT[:, None]).sum(-1), x, d)
     if z is not None:
         s = z.float().sigmoid()
         d_z, outs = outs * whole * s * (1 + z.float() * (1 - s)), outs * z.float() * s
@@ -227,13 +222,12 @@ def control_scan_back_by_hand(
         worth.append(last)
         last = last * fades[:, :, t]
     back = torch.stack(worth[::-1], 2)
-    shifted = dt.float() if dt_bias is None else dt.float() + dt_bias[:, None]
-    step = torch.nn.functional.softplus(shifted) if softplus else shifted
-    of_decay, written = back * fades * before, (back * shares).sum(-1)
+    step = selective_scan.stepped(dt, dt_bias, softplus)
+    of_decay, written = back * fades * before, (back * b.float().mT[:, None]).sum(-1)
     d_step = (a[:, None] * of_decay).sum(-1) + xs * written
-    d_step = d_step * shifted.sigmoid() if softplus else d_step
+    d_step = d_step * selective_scan.shifted(dt, dt_bias).sigmoid() if softplus else d_step
     found = {
-        "d_x": (step * written if d is None else step * written + d[:, None] * outs).to(x.dtype),
+        "d_x": selective_scan.skipped(step * written, outs, d).to(x.dtype),
         "d_dt": d_step.to(dt.dtype),
         "d_a": (step[..., None] * of_decay).sum((0, 2)),
         "d_b": (back * (step * xs)[..., None]).sum(1).mT.to(b.dtype),

@@ -15,23 +15,51 @@ def matching(x: Any, dt: Any, b: Any, state: Any) -> None:
         raise ValueError("every token has a step, and a state a column for each entry of b")
 
 
+def shifted(dt: Any, dt_bias: Any) -> Any:
+    """The steps with their bias, in single precision."""
+    return dt.float() if dt_bias is None else dt.float() + dt_bias[:, None]
+
+
+def stepped(dt: Any, dt_bias: Any, softplus: bool) -> Any:
+    """The steps as they are taken."""
+    import torch
+
+    step = shifted(dt, dt_bias)
+    return torch.nn.functional.softplus(step) if softplus else step
+
+
 def prepared(x: Any, dt: Any, a: Any, b: Any, dt_bias: Any, state: Any, softplus: bool) -> tuple[Any, Any, Any]:
     """What fades and what is added, [batch, channels, length, state_dim], and the state, all in single precision."""
     import torch
 
     matching(x, dt, b, state)
-    step = dt.float() if dt_bias is None else dt.float() + dt_bias[:, None]
-    step = torch.nn.functional.softplus(step) if softplus else step
+    step = stepped(dt, dt_bias, softplus)
     added = (step * x.float())[..., None] * b.float().mT[:, None]
     state = torch.zeros(*x.shape[:2], b.shape[1]) if state is None else state
     return step[..., None] * a[:, None], added, state
+
+
+def states_of(fading: Any, added: Any, state: Any) -> Any:
+    """The states after each token, from one before the first."""
+    import torch
+
+    rows = []
+    for t in range(added.shape[2]):
+        state = fading[:, :, t].exp() * state + added[:, :, t]
+        rows.append(state)
+    return torch.stack(rows, 2)
+
+
+def skipped(read: Any, x: Any, d: Any) -> Any:
+    """What is read, with the term of d."""
+    return read if d is None else read + d[:, None] * x.float()
 
 
 def finished(read: Any, x: Any, d: Any, z: Any, dtype: Any) -> Any:
     """What is read, with the term of d, gated."""
     import torch
 
-    out = read if d is None else read + d[:, None] * x.float()
+    out = skipped(read, x, d)
     return (out if z is None else out * torch.nn.functional.silu(z.float())).to(dtype)
 
 

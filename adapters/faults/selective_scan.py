@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..controls.selective_scan import finished, prepared
+from ..controls.selective_scan import finished, prepared, states_of
 from .whole import Whole
 
 CHUNK = 16
@@ -24,13 +24,7 @@ def passed(state: Any) -> Any:
 
 def within(fading: Any, added: Any, state: Any) -> Any:
     """The states after each token of a chunk."""
-    import torch
-
-    rows = []
-    for t in range(added.shape[2]):
-        state = fading[:, :, t].exp() * state + added[:, :, t]
-        rows.append(state)
-    return torch.stack(rows, 2)
+    return states_of(fading, added, state)
 
 
 def read_by(c: Any) -> Any:

@@ -318,15 +318,20 @@ def _is_wrong(subject: AdapterSubject, shown: frozenset[str], device: str) -> bo
 
 def _is_known(subject: AdapterSubject, like: str) -> bool:
     """Whether a function has the name of its known interface and half of its parameters: so it is what that says."""
-    one, taken = signature_named(like), subject.form.taken
-    has = len(taken.passed) if taken else 0
-    return subject.adapter.name in one.names and has >= ENOUGH * len(one.mapped)
+    has, of = _parameters(subject, like)
+    return subject.adapter.name in signature_named(like).names and has >= ENOUGH * of
 
 
 def _is_whole(subject: AdapterSubject, like: str) -> bool:
     """Whether a function has all parameters of its known interface: so it is that, right or not."""
-    one, taken = signature_named(like), subject.form.taken
-    return taken is not None and len(one.mapped) == len(taken.passed) >= WHOLE
+    has, of = _parameters(subject, like)
+    return of == has >= WHOLE
+
+
+def _parameters(subject: AdapterSubject, like: str) -> tuple[int, int]:
+    """How many parameters of a known interface a function has, and of how many."""
+    taken = subject.form.taken
+    return len(taken.passed) if taken else 0, len(signature_named(like).mapped)
 
 
 def _is_right_at_times(subject: AdapterSubject, device: str) -> bool:

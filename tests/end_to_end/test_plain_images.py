@@ -11,9 +11,7 @@ from .test_plain_functions import conforming, refuted
 
 def na1d(query, key, value, kernel_size, dilation=1, scale=None):
     """The kernel has one number, and not one for each axis."""
-    return neighborhood(
-        query, key, value, kernel_size, dilation, scale, lambda n, at: (n - at + dilation - 1) // dilation
-    )
+    return neighborhood(query, key, value, kernel_size, dilation, scale)
 
 
 def na1d_of_short_maps(query, key, value, kernel_size, dilation=1, scale=None):
@@ -21,7 +19,7 @@ def na1d_of_short_maps(query, key, value, kernel_size, dilation=1, scale=None):
     return neighborhood(query, key, value, kernel_size, dilation, scale, lambda n, at: n // dilation + 0 * at)
 
 
-def neighborhood(query, key, value, kernel_size, dilation, scale, length):
+def neighborhood(query, key, value, kernel_size, dilation, scale, length=None):
     numbers = windows(query.shape[1], kernel_size, dilation, length)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = torch.einsum("blhd,blkhd->blhk", query * scale, key[:, numbers])
