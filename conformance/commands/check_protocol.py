@@ -22,7 +22,7 @@ def check_protocol(command: str, device: str, time_limit: float) -> None:
 
     Exit codes: 0 if the program follows every clause, 1 if not, 6 if there is no such program.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..execution.addresses import EXEC
         from ..execution.supervisor import supervisor
         from ..runs.protocol import kept

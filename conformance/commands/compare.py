@@ -42,7 +42,7 @@ def compare(before: Path, after: tuple[Path, ...], fail_on: str, update: bool, m
 
     Exit codes: 0 if no change fails, 1 if one does, 4 for bad usage.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..reporting import changes_page
         from ..reporting.baseline import is_baseline, state_of, updated, written
         from ..reporting.changes import changes

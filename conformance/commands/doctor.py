@@ -14,7 +14,7 @@ from .shell import mended, say
 @click.command(short_help="Show what is available on this machine, and how to install the rest.")
 def doctor() -> None:
     """Show which packages and devices are available here, why others are not, and the command that fixes it."""
-    with mended(False):
+    with mended():
         from .packages import lines, packages
 
         with progress("importing packages"):

@@ -12,7 +12,7 @@ from .shell import further, mended, options, say
 @options("specs")
 def explain(name: str, specs: tuple[str, ...]) -> None:
     """Explain NAME: a mechanism, law, mistake, convention, contract, operator, adapter, grade or function."""
-    with mended(False):
+    with mended():
         from . import pages
 
         say("\n".join(pages.explained(name, further(specs).library())))

@@ -47,7 +47,7 @@ def freeze(every: bool, output: Path, **_: Any) -> None:
     attnspec freeze my_kernels.py --profile ci
     attnspec check my_kernels.py --pin attnspec-pin.ndjson
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..data.files import replace_text
         from ..runs.groups import groups
         from ..runs.pins import pin_of, raised, read, written

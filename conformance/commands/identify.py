@@ -30,7 +30,7 @@ def identify(
     count: str,
 ) -> None:
     """Identify the conventions that TARGETs follow and the cases that show it, as a block for their declaration."""
-    with mended(False):
+    with mended():
         if count:
             say(_counted(Path(count)), plain=True)
             return

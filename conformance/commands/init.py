@@ -66,7 +66,7 @@ def init(target: str, operator: str | None, framework: str | None) -> None:
 
     It never overwrites a file.
     """
-    with mended(False):
+    with mended():
         path, _, named = target.partition(".py:")
         path = Path(f"{path}.py" if named else target)
         with progress(f"reading {path}"):

@@ -20,7 +20,7 @@ from .shell import mended, options, say
 @options("specs")
 def list_(what: str, specs: tuple[str, ...]) -> None:
     """List mechanisms, laws, operators, adapters, mistakes, conventions, functions or signatures."""
-    with mended(False):
+    with mended():
         from ..runs.project import declared
         from .kept import lines_of
 

@@ -47,7 +47,7 @@ def mutate(target: str, max_time: float | None, workers: int, drawn: int, folder
 
     Exit codes: 0 if only equivalent mutants survive, 1 if others do, 5 if not all were tried.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..auditing.edits import edits
         from ..auditing.survival import Kernel, fates, words
         from ..runs.options import Options

@@ -51,7 +51,7 @@ def plan(
     attnspec plan my_kernels.py --device cpu --device cuda
     attnspec plan --all --balance last/results.ndjson --tasks lines
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..runs.durations import durations
         from ..runs.tasks import tasks
 

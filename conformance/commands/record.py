@@ -26,7 +26,7 @@ def record(output: str, command: tuple[str, ...]) -> None:
     attnspec record -o serve.ndjson -- python serve.py --port 8000
     attnspec check my_kernels.py --workload serve.ndjson
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..runs.recording import recorded
 
         sys.exit(recorded(command, Path(output), lambda text: say(text, err=True)))

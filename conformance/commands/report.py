@@ -31,7 +31,7 @@ def report(
     The report has a matrix of adapters, mechanisms and dtypes, the conventions that adapters follow, their precision,
     and the failures.
     """
-    with mended(False):
+    with mended():
         from ..reporting import matrix
         from ..reporting.results import NAME, read
 

@@ -27,7 +27,7 @@ def repro(case: str, output: str, markdown: bool, **asked: Any) -> None:
     The program needs the implementation under test and its framework, but not attnspec. It contains the inputs, the
     calls, the expected values and the reason. It fails until the fault is fixed.
     """
-    with mended(False):
+    with mended():
         from ..reporting.repro import issue, program
         from ..runs.repro import program_of
 

@@ -48,8 +48,11 @@ def say(text: object = "", *, plain: bool = False, err: bool = False) -> None:
 
 
 @contextmanager
-def mended(verbose: bool) -> Iterator[None]:
-    """Errors that a user can fix become one message and their exit code; all others are ours, and say so."""
+def mended(verbose: bool | None = None) -> Iterator[None]:
+    """Errors that a user can fix become one message and their exit code; all others are ours, and say so.
+
+    They come with a trace where it is asked for. A command that has no `-v`, which is None here, shows it for ours.
+    """
     try:
         yield
     except Error as error:
@@ -69,7 +72,8 @@ def mended(verbose: bool) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in FULL:
             click.echo(f"attnspec: cannot write: {error.strerror}", err=True)
             sys.exit(int(Exit.USAGE))
-        say_ours(f"{type(error).__name__}: {error}", safe_lines(traceback.format_exc(), 200) if verbose else "")
+        traced = verbose or verbose is None
+        say_ours(f"{type(error).__name__}: {error}", safe_lines(traceback.format_exc(), 200) if traced else "")
         sys.exit(int(Exit.INTERNAL))
 
 

@@ -23,7 +23,7 @@ def site(folder: Path, results: tuple[Path, ...], specs: tuple[str, ...]) -> Non
     The site has a page for each mechanism and each implementation, the matrix, the changes between runs, the findings,
     a search, and a badge for each implementation. Pages are static and can be opened from disk.
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..site.building import build
         from ..site.history import runs_of
 

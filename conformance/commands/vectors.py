@@ -55,7 +55,7 @@ def vectors(
     attnspec vectors softmax --convention empty_row=nans --full -o vectors
     attnspec vectors --all -o vectors
     """  # noqa: D301 - click leaves the lines alone that follow the character itself
-    with mended(False):
+    with mended():
         from ..vectors.sets import Asked, files
 
         if bool(names) == every:

@@ -20,7 +20,7 @@ from .shell import further, mended, of_project, options, say
 @options("report_dir", "specs")
 def waive(case: str, waivers: str, report_dir: str, specs: tuple[str, ...], **answers: str) -> None:
     """Excuse a failing CASE: 'check --waivers FILE' accepts it until a date, as long as it still fails."""
-    with mended(False):
+    with mended():
         from ..diagnosis.stored import find, library_of, path_of
         from ..runs.waivers import waive as waived
 

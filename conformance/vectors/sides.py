@@ -97,7 +97,7 @@ def side_of(expression: Expression, trial: Trial, law: Law) -> tuple[Side, dict[
         factor, moved = at({key: np.ones(shape)}) - constant, at({key: numbered}) - constant
         used = np.isfinite(factor) & (factor != 0)
         place = np.where(used, np.rint(np.divide(moved, factor, out=np.ones_like(moved), where=used)) - 1, -1)
-        if place.max(initial=-1) >= numbered.size or place.min(initial=-1) < -1:
+        if not ((place >= -1) & (place < numbered.size)).all():  # NaN is no place either
             raise NotPlain
         if used.any():
             terms.append(Term(key, np.where(used, factor, 0.0), place.astype(np.int64)))

@@ -18,6 +18,7 @@ from attnspec.commands.pages import explained
 from attnspec.errors import Exit
 from attnspec.runs import run, runner
 from attnspec.runs.options import OPTIONS
+from attnspec.vectors import sets
 
 LISTS = ("mechanisms", "laws", "operators", "adapters", "mistakes", "conventions", "functions")
 SOFTMAX = """
@@ -128,6 +129,16 @@ def test_a_fault_of_ours_is_told_apart_from_one_of_the_subject(monkeypatch, wher
     assert "attnspec: this is an error in attnspec; -v shows where" == second
     again = attnspec("check", "kernel.py", "--law", "ratio", "-v")
     assert "lambda *_: 1 / 0" in again.stdout + again.stderr
+
+
+def test_a_command_without_v_shows_where_a_fault_of_ours_is(monkeypatch):
+    monkeypatch.setattr(sets, "files", lambda *_: 1 / 0)
+    result = attnspec("vectors", "softmax", "-o", "vectors")
+    first, *_, last = result.stderr.splitlines()
+    assert (Exit.INTERNAL, "") == (result.exit_code, result.stdout)
+    assert "attnspec: internal error: ZeroDivisionError: division by zero" == first
+    assert last.endswith("ZeroDivisionError: division by zero")
+    assert "-v" not in result.stderr
 
 
 def test_a_disk_without_room_is_no_fault_of_ours(monkeypatch):

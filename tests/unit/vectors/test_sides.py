@@ -61,7 +61,9 @@ def test_an_output_that_counts_nowhere_is_not_asked_for():
     assert ([], {}) == (found.terms, asked)
 
 
-@pytest.mark.parametrize("text", ["p * p", "exp(p)", "sum(p)", "max(p)", "p @ transpose(p)"])
+@pytest.mark.parametrize(
+    "text", ["p * p", "exp(p)", "sum(p)", "max(p)", "p @ transpose(p)", "exp(100 * p) @ transpose(x)"]
+)
 def test_what_is_no_such_sum_is_told(text):
     with pytest.raises(NotPlain):
         side(text)
