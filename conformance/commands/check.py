@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @watch
 @verbosity
 def check(every: bool, watch: bool, verbose: int, **_: Any) -> None:
-    """Check TARGETs: adapters by name, files of adapters, file.py:function, or package.module:function.
+    """Check TARGETs: adapters by name, files of adapters, file.py:function, file.py:Class, or package.module:function.
 
     Without TARGETs, check those that [tool.attnspec] in pyproject.toml names. Options on the command line override that
     table.
@@ -40,6 +40,7 @@ def check(every: bool, watch: bool, verbose: int, **_: Any) -> None:
     attnspec check torch_sdpa
     attnspec check my_kernels.py --dtype bfloat16
     attnspec check my_kernels.py:flash --operator attention
+    attnspec check my_model.py:CausalSelfAttention
     attnspec check torch.nn.functional:layer_norm
     attnspec check reference
     attnspec check mistake:attention.no_scale

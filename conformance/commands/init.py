@@ -153,12 +153,22 @@ def _adapters(path: Path, functions: Sequence[str], operator: str | None, framew
 
 def _of_class(path: Path, name: str, operator: str | None, start: Start) -> str:
     """The text of a file with the declaration of a class."""
-    from .weights import declaration, head
+    from ..runs.groups import library_of, supervisor_of
+    from ..runs.options import Options
+    from ..runs.weights import Class, head, mapped, operator_of, snake
 
-    text, says = declaration(path, name, operator)
-    start.says += says
+    supervised = supervisor_of(Options())
+    if supervised is None:
+        raise UsageError("a class is built in a worker process, which this system does not have")
+    kind = Class(path, name, operator or operator_of(name), supervised, library_of(Options()))
+    found = mapped(kind, kind.survey())
+    text = found.text(snake(name))
+    start.says += [found.says, *(f"{name} is uncertain: {doubt}" for doubt in found.doubts)]
+    start.says += [f"{name}: {one}" for one in found.left]
     about = f"{name} of {path.name} as a subject, its weights as `attnspec init` has mapped them."
-    return f'"""{about}\n\n    attnspec check {path.stem}_attnspec.py\n"""\n\n{head(path.stem, [text])}\n\n{text}\n'
+    return (
+        f'"""{about}\n\n    attnspec check {path.stem}_attnspec.py\n"""\n\n{head(kind.imported[1], [text])}\n\n{text}\n'
+    )
 
 
 def _subject(target: str, operator: str | None, framework: str | None) -> AdapterSubject:

@@ -34,7 +34,7 @@ WORDS = {
     "num_features features d n hidden_dims embedding_size",
     "heads": "heads num_heads n_heads n_head num_attention_heads nheads nhead num_q_heads n_q_heads num_query_heads h",
     "kv_heads": "kv_heads num_kv_heads n_kv_heads n_kv_head num_key_value_heads num_kv n_head_kv nkv kv n_kv kv_head "
-    "n_query_groups num_query_groups",
+    "n_query_groups num_query_groups num_kv_groups n_kv_groups",
     "head_dim": "head_dim d_head dim_head head_size d_k d_v d_kv",
     "vocab": "vocab_size n_vocab vocab num_embeddings num_tokens n_tokens vocabulary_size vocab_len padded_vocab_size",
     "layers": "n_layer n_layers num_layers num_hidden_layers depth layers num_blocks n_blocks nlayers n_block",

@@ -36,6 +36,7 @@ from ..subjects.beside import BesideSubject, others
 from ..subjects.gradients import GradientSubject, may_have_gradients
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, files_of, resolve
+from .classes import declared
 from .durations import durations, expected, shared_out
 from .options import Options
 from .workload import asked, calls_in, dtypes_in, part_of
@@ -145,7 +146,8 @@ def groups(options: Options) -> list[Group]:
     workload = asked(options, known)
     laws = chosen(options, known) if workload is None else _worked(workload, known)
     found = []
-    for target in options.targets:
+    for named in options.targets:
+        target, mapping = declared(named, options, supervised, known)
         for subject in resolve(
             target,
             operator=options.operator,
@@ -171,7 +173,7 @@ def groups(options: Options) -> list[Group]:
                             known[mechanism],
                             dtype,
                             _of(own, workload, mechanism, dtype),
-                            notes=(*notes, *more),
+                            notes=(*mapping, *notes, *more),
                         )
                         for dtype in dtypes
                     ]

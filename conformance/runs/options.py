@@ -39,7 +39,9 @@ def _option(
 class Options:
     """What to run, as it was asked for; None and what is empty ask for nothing."""
 
-    targets: tuple[str, ...] = _option((), "Check an adapter, a file of adapters, or file.py:function.", "TARGET")
+    targets: tuple[str, ...] = _option(
+        (), "Check an adapter, a file of adapters, file.py:function, or file.py:Class.", "TARGET"
+    )
     operator: str | None = _option(None, "The operator that a function computes, if its name does not say it.", "NAME")
     framework: str | None = _option(
         None, "The framework of the function's arrays: torch, numpy, jax, mlx, cupy and others.", "NAME"

@@ -15,6 +15,7 @@ from ..reporting.difference import Side
 from ..reporting.results import distribution_of, version_of
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve
+from .classes import declared
 from .groups import supervisor_of
 from .options import Options
 
@@ -45,7 +46,7 @@ def pairs(options: Options, library: Library) -> list[Two]:
     supervised = supervisor_of(options)
     found = [
         resolve(
-            target,
+            declared(target, options, supervised, library)[0],
             operator=options.operator,
             framework=options.framework,
             layout=options.layout,

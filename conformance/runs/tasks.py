@@ -16,6 +16,7 @@ from ..frameworks.framework import kind_of
 from ..subjects.registered import runs_on
 from ..subjects.subject import AdapterSubject, Subject
 from ..subjects.targets import file_of, resolve
+from .classes import declared
 from .durations import Key, expected
 from .groups import chosen, library_of, supervisor_of
 from .options import OPTIONS, Options
@@ -67,7 +68,8 @@ def _subjects(options: Options) -> Iterator[tuple[str, Subject]]:
     known, supervised = library_of(options), supervisor_of(options)
     more: dict[str, Any] = {name: getattr(options, name) for name in ("operator", "framework", "layout", "like")}
     for target in options.targets:
-        found = resolve(target, device=None, supervisor=supervised, known=known, **more)
+        stated, _ = declared(target, options, supervised, known)
+        found = resolve(stated, device=None, supervisor=supervised, known=known, **more)
         yield from ((target if len(found) == 1 else _alone(target, subject), subject) for subject in found)
 
 

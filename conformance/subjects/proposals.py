@@ -34,6 +34,8 @@ from .unfit import differences
 MOST = 48
 """Candidates that are tried."""
 EPSILONS = (1e-5, 1e-6, 1e-8)
+DTYPES = 'dtypes=("float32",),  # and the others that it takes'
+"""The line of a declaration that says in which dtypes it is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Candidate:
             words = ", ".join(f'"{key}": {x}' for key, x in said.items())
             lines += [f"    {part}={{{words}}},"] * bool(said)
         lines += [f"    returns={self.returns},"] * bool(self.returns)
-        lines += [f'    framework="{self.framework}",', '    dtypes=("float32",),  # and the others that it takes', ")"]
+        lines += [f'    framework="{self.framework}",', f"    {DTYPES}", ")"]
         return "\n".join(lines)
 
 

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from attnspec.cli import main
-from attnspec.commands.weights import operator_of, snake
 from attnspec.errors import UsageError
+from attnspec.runs.weights import operator_of, snake
 
 MODEL = """
 import torch

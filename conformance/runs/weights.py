@@ -6,22 +6,29 @@ import itertools
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..cases.plans import plan
 from ..cases.profiles import PROFILES
 from ..cases.samples import Sample
-from ..errors import UsageError
+from ..errors import Error, UsageError
+from ..execution.dotted import named
+from ..execution.supervisor import Supervisor
 from ..execution.survey import Survey
 from ..judging.bench import Bench
 from ..judging.judge import Kind, definition_law, judged
-from ..judging.trial import Trial
+from ..judging.trial import Declined, Faulted, Trial
+from ..mechanisms.definition import Frame
+from ..mechanisms.library import Library
+from ..mechanisms.mechanism import Mechanism, Mistake
+from ..numerics import budget
 from ..numerics.grades import looser
-from ..runs.groups import library_of, supervisor_of
-from ..runs.options import Options
 from ..subjects.handed import helpers
 from ..subjects.kinds import KINDS
 from ..subjects.proposals import Candidate, candidates, extensions, guessed_by_order, roles
@@ -32,6 +39,10 @@ CASES, ALL = 8, 64
 """Cases on which a candidate is tried, and those on which candidates are that are right in all of them."""
 WRONG = 2
 """Cases that are wrong after which it is not tried further."""
+OFTEN = 0.25
+"""The share of cases beyond which one that is right in them computes its operator, and is wrong in the others."""
+NEAR = 1e-3
+"""How near outputs come to a known mistake, as a share of the largest: far beyond what rounding leaves."""
 DTYPE = "float32"
 SEVERAL = {"the module returned ": "0", "returned an output ": ""}
 """What a fault says where a class returns more than its output, and where that is; by name where nothing is said."""
@@ -60,34 +71,87 @@ class Score:
     def holds(self) -> bool:
         return 0 < self.tried == self.held
 
+    @property
+    def share(self) -> float:
+        """The share of cases in which it is right."""
+        return self.held / max(self.tried, 1)
 
-def declaration(path: Path, name: str, operator: str | None) -> tuple[str, list[str]]:
-    """The declaration of a class of a file, and what is to be said of it."""
-    operator = operator or operator_of(name)
-    supervised = supervisor_of(Options())
-    if supervised is None:
-        raise UsageError("a class is built in a worker process, which this system does not have")
-    survey = supervised.surveyed(path, name, roles(operator))
-    found = candidates(operator, survey)
-    scores = _scored(path, found)
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class of a file that is taken for an operator, and with what it is tried."""
+
+    path: Path
+    name: str
+    operator: str
+    supervised: Supervisor
+    known: Library
+
+    def survey(self) -> Survey:
+        """What its own process sees of it."""
+        return self.supervised.surveyed(self.path, self.name, roles(self.operator))
+
+    @property
+    def imported(self) -> tuple[str, str]:
+        """The folder in which its module is found, and what imports it under the name of its file."""
+        path = self.path.resolve()
+        own = named(path)
+        if own is None or not own.required:
+            return str(path.parent), f"import {path.stem}"
+        return own.folder, f"import {own.name} as {path.stem}"
+
+    @property
+    def output(self) -> str:
+        """The name of the first output of its operator."""
+        return next(iter(self.known[self.operator].outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A class with the mapping of its weights that agrees best with its operator."""
+
+    name: str
+    score: Score
+    doubts: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """What its call takes beside, and why it is left out."""
+    recognised: bool = True
+    """Whether it computes its operator: it is right in many cases, or wrong in all as a known mistake is.
+
+    One that does neither may compute something else, such as attention with positions of its own.
+    """
+
+    @property
+    def says(self) -> str:
+        """What it is taken for, and how often that is right."""
+        best, count = self.score, len(self.score.candidate.weights)
+        several = f"{count} weight{'s' * (count != 1)}"
+        operator = best.candidate.operator
+        return f"{self.name} is treated as {operator}: {several}, right in {best.held} of {best.tried} cases"
+
+    def text(self, variable: str) -> str:
+        """Its declaration, with what is doubtful as remarks."""
+        return _written(self.score, variable, [*(f"uncertain: {doubt}" for doubt in self.doubts), *self.left])
+
+
+def mapped(kind: Class, survey: Survey) -> Mapped:
+    """The mapping of a class; a `UsageError` where its parameters are not those of the operator."""
+    found = candidates(kind.operator, survey)
+    scores = scored(kind, found)
     for says, place in SEVERAL.items():
         if any(score.says.startswith(says) for score in scores):
-            scores = _scored(path, [replace(one, returns=place or repr(output_of(operator))) for one in found])
+            scores = scored(kind, [replace(one, returns=place or repr(kind.output)) for one in found])
     if not any(score.holds for score in scores):
-        changed = _scored(path, [max(scores, key=_share).candidate], changed=True)
+        changed = scored(kind, [_best(scores).candidate], changed=True)
         words = next((score.words for score in changed if score.holds), {})
-        scores = [*scores, *changed] if not words else _scored(path, [score.candidate for score in scores], words=words)
-    holding = _parted(path, [score for score in scores if score.holds])
-    best = holding[0] if holding else _nearest(path, scores)
+        scores = [*scores, *changed] if not words else scored(kind, [score.candidate for score in scores], words=words)
+    holding = _parted(kind, [score for score in scores if score.holds])
+    best, recognised = (holding[0], True) if holding else _recognised(kind, _nearest(kind, scores), scores)
     doubts = _doubts(best, holding, len(found))
-    if guessed_by_order(operator, survey):
+    if guessed_by_order(kind.operator, survey):
         doubts.append("the names of parameters say nothing: their order is assumed to be queries, keys, values, output")
-    best, left = _extended(path, best, survey) if holding else (best, [])
-    count = len(best.candidate.weights)
-    several = f"{count} weight{'s' * (count != 1)}"
-    says = f"{name} is treated as {operator}: {several}, right in {best.held} of {best.tried} cases"
-    text = _written(best, name, [*(f"uncertain: {doubt}" for doubt in doubts), *left])
-    return text, [says, *(f"{name} is uncertain: {doubt}" for doubt in doubts), *(f"{name}: {one}" for one in left)]
+    best, left = _extended(kind, best, survey) if holding else (best, [])
+    return Mapped(kind.name, best, tuple(doubts), tuple(left), recognised)
 
 
 def operator_of(name: str) -> str:
@@ -101,31 +165,26 @@ def operator_of(name: str) -> str:
     )
 
 
-def _share(score: Score) -> float:
-    return score.held / max(score.tried, 1)
+def _best(scores: Sequence[Score]) -> Score:
+    return max(scores, key=lambda score: score.share)
 
 
-def _parted(path: Path, holding: list[Score]) -> list[Score]:
+def _parted(kind: Class, holding: list[Score]) -> list[Score]:
     """Those that hold; where they differ in what is fixed, such as an epsilon, those that hold of all cases."""
     told = {tuple(score.candidate.fixed.items()) for score in holding}
     if len(told) < 2:
         return holding
-    further = _scored(path, [score.candidate for score in holding], words=holding[0].words, cases=ALL)
+    further = scored(kind, [score.candidate for score in holding], words=holding[0].words, cases=ALL)
     return [one for one in further if one.holds] or holding
 
 
-def _nearest(path: Path, scores: Sequence[Score]) -> Score:
+def _nearest(kind: Class, scores: Sequence[Score]) -> Score:
     """Where none holds, the one that is right in most cases; what may be fixed, such as an epsilon, by all cases."""
-    best = max(scores, key=_share)
+    best = _best(scores)
     alike = {str(s.candidate.fixed): s.candidate for s in scores if s.candidate.weights == best.candidate.weights}
     if len(alike) < 2:
         return best
-    return max(_scored(path, [*alike.values()], words=best.words, cases=ALL), key=_share)
-
-
-def output_of(operator: str) -> str:
-    """The name of the first output of an operator."""
-    return next(iter(library_of(Options())[operator].outputs))
+    return _best(scored(kind, [*alike.values()], words=best.words, cases=ALL))
 
 
 def _doubts(best: Score, holding: Sequence[Score], count: int) -> list[str]:
@@ -145,7 +204,7 @@ def _doubts(best: Score, holding: Sequence[Score], count: int) -> list[str]:
     return found
 
 
-def _extended(path: Path, best: Score, survey: Survey) -> tuple[Score, list[str]]:
+def _extended(kind: Class, best: Score, survey: Survey) -> tuple[Score, list[str]]:
     """The best with those masks and flags that its call takes as the operator has them, and what is left out."""
     left = []
     for name, wider in extensions(best.candidate, survey):
@@ -155,8 +214,8 @@ def _extended(path: Path, best: Score, survey: Survey) -> tuple[Score, list[str]
             keywords={key: x for key, x in best.candidate.keywords.items() if key != name},
         )
         option = next(key for key, x in wider.options.items() if x == f'"{name}"')
-        found = _scored(path, [merged], option=option, changed=True)
-        score = max(found, key=_share)
+        found = scored(kind, [merged], option=option, changed=True)
+        score = _best(found)
         if score.holds:
             words = {**best.words, **{c: w for c, w in score.words.items() if score is not found[0]}}
             best = replace(best, candidate=merged, words=words)
@@ -168,8 +227,8 @@ def _extended(path: Path, best: Score, survey: Survey) -> tuple[Score, list[str]
 # Trying
 
 
-def _scored(
-    path: Path,
+def scored(
+    kind: Class,
     found: Sequence[Candidate],
     *,
     option: str = "",
@@ -181,19 +240,29 @@ def _scored(
 
     On more cases than a few, they are judged by the precision that is claimed alone, which tells epsilons apart.
     """
-    options = Options()
-    with tempfile.TemporaryDirectory(prefix="attnspec-") as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        file = Path(folder, f"{path.stem}_candidates.py")
-        texts = [candidate.text(f"candidate_{at}") for at, candidate in enumerate(found)]
-        start = f"import sys\n\nsys.path.insert(0, {str(path.resolve().parent)!r})\n"
-        file.write_text("\n\n".join([start + head(path.stem, texts), *texts]) + "\n", "utf-8")
-        subjects = resolve(str(file), supervisor=supervisor_of(options), known=library_of(options))
+    with _subjects(kind, found) as subjects:
         return [
             score
+            for candidate, subject in subjects
+            for score in _scores(candidate, subject, option, words or {}, changed, cases)
+        ]
+
+
+@contextmanager
+def _subjects(kind: Class, found: Sequence[Candidate]) -> Iterator[list[tuple[Candidate, AdapterSubject]]]:
+    """Candidates with what can be called of each, for as long as their file is there."""
+    with tempfile.TemporaryDirectory(prefix="attnspec-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = Path(folder, f"{kind.path.stem}_candidates.py")
+        texts = [candidate.text(f"candidate_{at}") for at, candidate in enumerate(found)]
+        place, importing = kind.imported
+        start = f"import sys\n\nsys.path.insert(0, {place!r})\n"
+        file.write_text("\n\n".join([start + head(importing, texts), *texts]) + "\n", "utf-8")
+        subjects = resolve(str(file), supervisor=kind.supervised, known=kind.known)
+        yield [
+            (candidate, subject)
             for candidate, subject in zip(found, subjects, strict=True)
             if isinstance(subject, AdapterSubject)
-            for score in _scores(candidate, subject, option, words or {}, changed, cases)
         ]
 
 
@@ -215,7 +284,14 @@ def _scores(
                 break
 
 
-def _score(candidate: Candidate, subject: AdapterSubject, words: Mapping[str, str], option: str, cases: int) -> Score:
+def _score(
+    candidate: Candidate,
+    subject: AdapterSubject,
+    words: Mapping[str, str],
+    option: str,
+    cases: int,
+    wrong: int = WRONG,
+) -> Score:
     operator = subject.mechanism.stating
     bench = Bench(subject, operator, DTYPE, "cpu", {**operator.words, **words})
     claimed = subject.claims.grade(DTYPE)
@@ -232,7 +308,7 @@ def _score(candidate: Candidate, subject: AdapterSubject, words: Mapping[str, st
         if outcome.kind not in (Kind.HELD, Kind.REFUTED, Kind.FAULTED):
             continue
         tried, held = tried + 1, held + (outcome.kind is Kind.HELD)
-        if tried - held >= WRONG or tried >= cases:
+        if tried - held >= wrong or tried >= cases:
             break
     return Score(candidate, words, held, tried, says)
 
@@ -246,16 +322,65 @@ def _samples(subject: AdapterSubject, option: str) -> Iterator[Sample]:
             yield sample
 
 
+# Recognising
+
+
+def _recognised(kind: Class, nearest: Score, scores: Sequence[Score]) -> tuple[Score, bool]:
+    """The mapping by which a class is judged that is right under none, and whether it computes its operator at all.
+
+    It is the nearest, if that is right in many cases, or one under which all cases are wrong as a known mistake is.
+    """
+    others = [score.candidate for score in scores if score.candidate is not nearest.candidate]
+    with _subjects(kind, [nearest.candidate, *others]) as subjects:
+        for candidate, subject in subjects:
+            with subject.session():
+                if candidate is nearest.candidate:
+                    whole = _score(candidate, subject, nearest.words, "", ALL, ALL)
+                    if whole.share > OFTEN:
+                        return whole, True
+                if _mistaken(subject, nearest.words):
+                    return replace(nearest, candidate=candidate), True
+    return nearest, False
+
+
+def _mistaken(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
+    """Whether all first outputs are those of one known mistake."""
+    stating = subject.mechanism.stating
+    bench = Bench(subject, stating, DTYPE, "cpu", {**stating.words, **words})
+    output, left = next(iter(stating.outputs)), [*stating.mistakes.values()]
+    for sample in itertools.islice(_samples(subject, ""), CASES):
+        trial = Trial(bench, sample)
+        try:
+            y = trial.observed(output, trial.base)
+        except (Declined, Faulted):
+            return False
+        values = {**trial.base.values, **bench.words}
+        left = [one for one in left if _near(y, stating, values, one, output)]
+    return bool(left)
+
+
+def _near(y: NDArray[Any], mechanism: Mechanism, values: Mapping[str, Any], mistake: Mistake, output: str) -> bool:
+    """Whether an output is that of a mistake, or NaN and infinite where that is."""
+    try:
+        with np.errstate(all="ignore"), budget.metered():
+            x = np.asarray(Frame(mechanism, values, changes=mistake.change).outputs()[output])
+    except (Error, ArithmeticError, ValueError):
+        return False
+    return x.shape == y.shape and np.allclose(
+        x, y, NEAR, NEAR * np.abs(x).max(initial=0, where=np.isfinite(x)), equal_nan=True
+    )
+
+
 # Writing
 
 
-def head(module: str, texts: Sequence[str]) -> str:
-    """The imports of a file of such declarations."""
+def head(importing: str, texts: Sequence[str]) -> str:
+    """The imports of a file of such declarations, among them that of their class."""
     namespace = "from types import SimpleNamespace\n\n" if any("SimpleNamespace(" in text for text in texts) else ""
     flax = "from flax import nnx\n" if any("nnx." in text for text in texts) else ""
     own = list(dict.fromkeys(one for text in texts for one in helpers(text)))
     torch = "import torch\n" if own else ""
-    return "\n\n".join([f"{namespace}import {module}\n{torch}{flax}\nimport attnspec", *own])
+    return "\n\n".join([f"{namespace}{importing}\n{torch}{flax}\nimport attnspec", *own])
 
 
 def _written(score: Score, name: str, remarks: Sequence[str]) -> str:
