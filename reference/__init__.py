@@ -134,6 +134,7 @@ from .recurrence_gradients import (
 from .relative import relative_attention
 from .renormalised_filter import renormalised_filter
 from .retention import retention
+from .rotary_self_attention import rotary_self_attention
 from .routed_experts import routed_experts
 from .sampling import filter_rows, min_p_filter, sample, sample_rows, top_k_filter, top_p_filter
 from .softmax import log_softmax, masked_softmax, softmax
@@ -272,6 +273,7 @@ __all__ = [
     "rotary_frequencies",
     "rotary_gradient",
     "rotary_pair",
+    "rotary_self_attention",
     "rotary_tables",
     "routed_experts",
     "sample",

@@ -154,14 +154,14 @@ def _adapters(path: Path, functions: Sequence[str], operator: str | None, framew
 def _of_class(path: Path, name: str, operator: str | None, start: Start) -> str:
     """The text of a file with the declaration of a class."""
     from ..runs.groups import library_of, supervisor_of
+    from ..runs.mappings import head
     from ..runs.options import Options
-    from ..runs.weights import Class, head, mapped, operator_of, snake
+    from ..runs.weights import likeliest, snake
 
     supervised = supervisor_of(Options())
     if supervised is None:
         raise UsageError("a class is built in a worker process, which this system does not have")
-    kind = Class(path, name, operator or operator_of(name), supervised, library_of(Options()))
-    found = mapped(kind, kind.survey())
+    kind, found = likeliest(path, name, supervised, library_of(Options()), operator)
     text = found.text(snake(name))
     start.says += [found.says, *(f"{name} is uncertain: {doubt}" for doubt in found.doubts)]
     start.says += [f"{name}: {one}" for one in found.left]

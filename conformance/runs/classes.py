@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from ..data.store import Store, code_of, digest
@@ -23,8 +24,9 @@ from ..execution.supervisor import Supervisor
 from ..mechanisms.library import Library
 from ..subjects.proposals import DTYPES
 from ..subjects.targets import file_of, function_of
+from .mappings import Class, head
 from .options import Options
-from .weights import Class, Mapped, head, mapped, operator_of, snake
+from .weights import Mapped, likeliest, operator_of, operators_of, snake
 
 FOLDER = "classes"
 """The folder of declarations, in that of the results."""
@@ -43,12 +45,14 @@ def declared(
     kind = _class(target, options, supervised, known)
     if kind is None:
         return target, ()
-    survey = kind.survey()
-    key = digest(code_of(__package__), known[kind.operator].digest, str(kind.path.resolve()), kind.name, repr(survey))
+    asked = [options.operator] if options.operator else operators_of(kind.name)
+    state = [known[each].digest for each in asked]
+    looks = repr(replace(kind, operator=asked[-1]).survey())
+    key = digest(code_of(__package__), *state, str(kind.path.resolve()), kind.name, looks)
     if (kept := KEPT.get(key)) is not None:
         text, says = json.loads(kept)
         return _written(kind, text, options), tuple(says)
-    found = mapped(kind, survey)
+    kind, found = likeliest(kind.path, kind.name, kind.supervised, known, options.operator)
     if not (options.operator or found.recognised):
         raise TargetError(
             f"{kind.path}: {found.says}; {found.doubts[0].partition(';')[0]}, and it is wrong as no known mistake is: "

@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..cases.plans import plan
-from ..cases.profiles import PROFILES
-from ..cases.samples import Sample
-from ..errors import Error, UsageError
-from ..execution.dotted import named
+from ..errors import Error, TargetError, UsageError
 from ..execution.supervisor import Supervisor
 from ..execution.survey import Survey
-from ..judging.bench import Bench
-from ..judging.judge import Kind, definition_law, judged
-from ..judging.trial import Declined, Faulted, Trial
-from ..mechanisms.definition import Frame
 from ..mechanisms.library import Library
-from ..mechanisms.mechanism import Mechanism, Mistake
-from ..numerics import budget
-from ..numerics.grades import looser
-from ..subjects.handed import helpers
 from ..subjects.kinds import KINDS
-from ..subjects.proposals import Candidate, candidates, extensions, guessed_by_order, roles
-from ..subjects.subject import AdapterSubject
-from ..subjects.targets import resolve
+from ..subjects.proposals import candidates, extensions, guessed_by_order
+from .mappings import ALL, Class, Score, recognised, scored
 
-CASES, ALL = 8, 64
-"""Cases on which a candidate is tried, and those on which candidates are that are right in all of them."""
-WRONG = 2
-"""Cases that are wrong after which it is not tried further."""
-OFTEN = 0.25
-"""The share of cases beyond which one that is right in them computes its operator, and is wrong in the others."""
-NEAR = 1e-3
-"""How near outputs come to a known mistake, as a share of the largest: far beyond what rounding leaves."""
-DTYPE = "float32"
 SEVERAL = {"the module returned ": "0", "returned an output ": ""}
 """What a fault says where a class returns more than its output, and where that is; by name where nothing is said."""
 NAMES = {
     "multi_head": ("attention", "mha", "gqa", "mqa", "attn"),
+    "rotary_self_attention": (),
     "swiglu": ("swiglu", "feedforward", "mlp", "ffn"),
     "rms_norm": ("rmsnorm",),
     "layer_norm": ("layernorm",),
@@ -55,55 +27,6 @@ NAMES = {
     "decoder": ("transformer", "gpt", "llama", "languagemodel", "causallm"),
 }
 """What the names of classes say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How a candidate has fared, under the words of conventions."""
-
-    candidate: Candidate
-    words: Mapping[str, str]
-    held: int
-    tried: int
-    says: str = ""
-
-    @property
-    def holds(self) -> bool:
-        return 0 < self.tried == self.held
-
-    @property
-    def share(self) -> float:
-        """The share of cases in which it is right."""
-        return self.held / max(self.tried, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Class:
-    """A class of a file that is taken for an operator, and with what it is tried."""
-
-    path: Path
-    name: str
-    operator: str
-    supervised: Supervisor
-    known: Library
-
-    def survey(self) -> Survey:
-        """What its own process sees of it."""
-        return self.supervised.surveyed(self.path, self.name, roles(self.operator))
-
-    @property
-    def imported(self) -> tuple[str, str]:
-        """The folder in which its module is found, and what imports it under the name of its file."""
-        path = self.path.resolve()
-        own = named(path)
-        if own is None or not own.required:
-            return str(path.parent), f"import {path.stem}"
-        return own.folder, f"import {own.name} as {path.stem}"
-
-    @property
-    def output(self) -> str:
-        """The name of the first output of its operator."""
-        return next(iter(self.known[self.operator].outputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +69,40 @@ def mapped(kind: Class, survey: Survey) -> Mapped:
         words = next((score.words for score in changed if score.holds), {})
         scores = [*scores, *changed] if not words else scored(kind, [score.candidate for score in scores], words=words)
     holding = _parted(kind, [score for score in scores if score.holds])
-    best, recognised = (holding[0], True) if holding else _recognised(kind, _nearest(kind, scores), scores)
+    best, known = (holding[0], True) if holding else recognised(kind, _nearest(kind, scores), scores)
     doubts = _doubts(best, holding, len(found))
     if guessed_by_order(kind.operator, survey):
         doubts.append("the names of parameters say nothing: their order is assumed to be queries, keys, values, output")
     best, left = _extended(kind, best, survey) if holding else (best, [])
-    return Mapped(kind.name, best, tuple(doubts), tuple(left), recognised)
+    return Mapped(kind.name, best, tuple(doubts), tuple(left), known)
+
+
+def likeliest(
+    path: Path, name: str, supervised: Supervisor, known: Library, operator: str | None = None
+) -> tuple[Class, Mapped]:
+    """A class with its mapping: of the operators that its name may mean, that with which it agrees best.
+
+    Where it is none of them, the error is that of the last, which asks for least.
+    """
+    found, errors = list[tuple[Class, Mapped]](), list[Error]()
+    for each in [operator] if operator else operators_of(name):
+        kind = Class(path, name, each, supervised, known)
+        try:
+            found.append((kind, mapped(kind, kind.survey())))
+        except (TargetError, UsageError) as error:
+            errors.append(error)
+            continue
+        if found[-1][1].score.holds:
+            return found[-1]
+    if not found:
+        raise errors[-1]
+    return next((one for one in found if one[1].recognised), found[0])
+
+
+def operators_of(name: str) -> list[str]:
+    """The operators that the name of a class may mean: attention may have rotary positions."""
+    first = operator_of(name)
+    return [first, "rotary_self_attention"] if first == "multi_head" else [first]
 
 
 def operator_of(name: str) -> str:
@@ -224,163 +175,7 @@ def _extended(kind: Class, best: Score, survey: Survey) -> tuple[Score, list[str
     return best, left
 
 
-# Trying
-
-
-def scored(
-    kind: Class,
-    found: Sequence[Candidate],
-    *,
-    option: str = "",
-    words: Mapping[str, str] | None = None,
-    changed: bool = False,
-    cases: int = CASES,
-) -> list[Score]:
-    """How candidates fare; where words are to be `changed`, under one other word of a convention at a time, too.
-
-    On more cases than a few, they are judged by the precision that is claimed alone, which tells epsilons apart.
-    """
-    with _subjects(kind, found) as subjects:
-        return [
-            score
-            for candidate, subject in subjects
-            for score in _scores(candidate, subject, option, words or {}, changed, cases)
-        ]
-
-
-@contextmanager
-def _subjects(kind: Class, found: Sequence[Candidate]) -> Iterator[list[tuple[Candidate, AdapterSubject]]]:
-    """Candidates with what can be called of each, for as long as their file is there."""
-    with tempfile.TemporaryDirectory(prefix="attnspec-") as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        file = Path(folder, f"{kind.path.stem}_candidates.py")
-        texts = [candidate.text(f"candidate_{at}") for at, candidate in enumerate(found)]
-        place, importing = kind.imported
-        start = f"import sys\n\nsys.path.insert(0, {place!r})\n"
-        file.write_text("\n\n".join([start + head(importing, texts), *texts]) + "\n", "utf-8")
-        subjects = resolve(str(file), supervisor=kind.supervised, known=kind.known)
-        yield [
-            (candidate, subject)
-            for candidate, subject in zip(found, subjects, strict=True)
-            if isinstance(subject, AdapterSubject)
-        ]
-
-
-def _scores(
-    candidate: Candidate,
-    subject: AdapterSubject,
-    option: str,
-    known: Mapping[str, str],
-    changed: bool,
-    cases: int,
-) -> Iterator[Score]:
-    operator = subject.mechanism.stating
-    others = [{c: word} for c, words in operator.conventions.items() for word in words if word != operator.words[c]]
-    with subject.session():
-        for words in (known, *(others if changed else ())):
-            score = _score(candidate, subject, words, option, cases)
-            yield score
-            if score.holds:
-                break
-
-
-def _score(
-    candidate: Candidate,
-    subject: AdapterSubject,
-    words: Mapping[str, str],
-    option: str,
-    cases: int,
-    wrong: int = WRONG,
-) -> Score:
-    operator = subject.mechanism.stating
-    bench = Bench(subject, operator, DTYPE, "cpu", {**operator.words, **words})
-    claimed = subject.claims.grade(DTYPE)
-    held = tried = 0
-    says = ""
-    for sample in _samples(subject, option):
-        trial = Trial(bench, sample)
-        grades = looser(DTYPE, claimed) if cases == CASES else (claimed,)
-        outcome = judged(trial, definition_law(operator), grades, weighed=False)
-        if outcome.kind is Kind.VACUOUS:  # of many steps, such as a model, a looser precision says nothing
-            outcome = judged(trial, definition_law(operator), (claimed,), weighed=False)
-        if outcome.fault is not None:
-            says = says or outcome.fault.says.removeprefix("MappingError: ")
-        if outcome.kind not in (Kind.HELD, Kind.REFUTED, Kind.FAULTED):
-            continue
-        tried, held = tried + 1, held + (outcome.kind is Kind.HELD)
-        if tried - held >= wrong or tried >= cases:
-            break
-    return Score(candidate, words, held, tried, says)
-
-
-def _samples(subject: AdapterSubject, option: str) -> Iterator[Sample]:
-    """Cases, among them those alone in which an option is given."""
-    operator = subject.mechanism.stating
-    default = operator.defaults.get(option)
-    for sample in plan(operator, subject.claims, PROFILES["quick"], 0, DTYPE).one_by_one():
-        if not option or not np.array_equal(np.asarray(sample.values[option], object), np.asarray(default, object)):
-            yield sample
-
-
-# Recognising
-
-
-def _recognised(kind: Class, nearest: Score, scores: Sequence[Score]) -> tuple[Score, bool]:
-    """The mapping by which a class is judged that is right under none, and whether it computes its operator at all.
-
-    It is the nearest, if that is right in many cases, or one under which all cases are wrong as a known mistake is.
-    """
-    others = [score.candidate for score in scores if score.candidate is not nearest.candidate]
-    with _subjects(kind, [nearest.candidate, *others]) as subjects:
-        for candidate, subject in subjects:
-            with subject.session():
-                if candidate is nearest.candidate:
-                    whole = _score(candidate, subject, nearest.words, "", ALL, ALL)
-                    if whole.share > OFTEN:
-                        return whole, True
-                if _mistaken(subject, nearest.words):
-                    return replace(nearest, candidate=candidate), True
-    return nearest, False
-
-
-def _mistaken(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
-    """Whether all first outputs are those of one known mistake."""
-    stating = subject.mechanism.stating
-    bench = Bench(subject, stating, DTYPE, "cpu", {**stating.words, **words})
-    output, left = next(iter(stating.outputs)), [*stating.mistakes.values()]
-    for sample in itertools.islice(_samples(subject, ""), CASES):
-        trial = Trial(bench, sample)
-        try:
-            y = trial.observed(output, trial.base)
-        except (Declined, Faulted):
-            return False
-        values = {**trial.base.values, **bench.words}
-        left = [one for one in left if _near(y, stating, values, one, output)]
-    return bool(left)
-
-
-def _near(y: NDArray[Any], mechanism: Mechanism, values: Mapping[str, Any], mistake: Mistake, output: str) -> bool:
-    """Whether an output is that of a mistake, or NaN and infinite where that is."""
-    try:
-        with np.errstate(all="ignore"), budget.metered():
-            x = np.asarray(Frame(mechanism, values, changes=mistake.change).outputs()[output])
-    except (Error, ArithmeticError, ValueError):
-        return False
-    return x.shape == y.shape and np.allclose(
-        x, y, NEAR, NEAR * np.abs(x).max(initial=0, where=np.isfinite(x)), equal_nan=True
-    )
-
-
 # Writing
-
-
-def head(importing: str, texts: Sequence[str]) -> str:
-    """The imports of a file of such declarations, among them that of their class."""
-    namespace = "from types import SimpleNamespace\n\n" if any("SimpleNamespace(" in text for text in texts) else ""
-    flax = "from flax import nnx\n" if any("nnx." in text for text in texts) else ""
-    own = list(dict.fromkeys(one for text in texts for one in helpers(text)))
-    torch = "import torch\n" if own else ""
-    return "\n\n".join([f"{namespace}{importing}\n{torch}{flax}\nimport attnspec", *own])
 
 
 def _written(score: Score, name: str, remarks: Sequence[str]) -> str:

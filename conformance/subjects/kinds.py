@@ -25,6 +25,8 @@ PARTS = {
     "pre_attn_norm input_norm norm_attn rms_1 rms1 rmsnorm1 attn_rmsnorm att_norm sa_norm",
     "mlp_norm": "mlp_norm post_attention_layernorm ln_2 ln2 norm2 ffn_norm norm_2 pre_mlp_norm ln_mlp "
     "post_attention_norm post_attn_norm norm_mlp norm_ffn ff_norm ln_ffn rms_2 rms2 rmsnorm2 mlp_rmsnorm",
+    "q_norm": "q_norm norm_q query_norm q_layernorm q_layer_norm query_layernorm q_ln ln_q qnorm",
+    "k_norm": "k_norm norm_k key_norm k_layernorm k_layer_norm key_layernorm k_ln ln_k knorm",
     "norm": "norm ln layer_norm layernorm rms_norm",
     "embedding": "tok_embeddings embed_tokens wte token_embedding tok_emb embed embedding embeddings token_embed emb "
     "tok_embedding word_embeddings token_embeddings token_emb embed_in token_embedding_table input_embedding tok_embed",
@@ -73,6 +75,16 @@ class Kind:
 
 ATTENTION = {"heads": ("heads", HEADS), "kv_heads": ("kv_heads or heads", KV_HEADS), "width": ("dim", DIM)}
 BIAS = {"bias": ("False", False)}
+ATTENDING = {
+    "wq": ("q", ("dim", "width")),
+    "wk": ("k", ("dim", "kv_width")),
+    "wv": ("v", ("dim", "kv_width")),
+    "wo": ("o", ("width", "dim")),
+    "bq": ("q", ("width",)),
+    "bk": ("k", ("kv_width",)),
+    "bv": ("v", ("kv_width",)),
+    "bo": ("o", ("dim",)),
+}
 FEED_FORWARD = {"w_gate": ("gate", ("dim", "hidden")), "w_up": ("up", ("dim", "hidden"))} | {
     "w_down": ("down", ("hidden", "dim"))
 }
@@ -96,15 +108,20 @@ HALVES_OF_BLOCK = {
 KINDS = {
     "multi_head": Kind(
         {**ATTENTION, "head_dim": ("dim // heads", HEAD_DIM), "length": ("q_len", 64)},
+        ATTENDING,
+    ),
+    "rotary_self_attention": Kind(
         {
-            "wq": ("q", ("dim", "width")),
-            "wk": ("k", ("dim", "kv_width")),
-            "wv": ("v", ("dim", "kv_width")),
-            "wo": ("o", ("width", "dim")),
-            "bq": ("q", ("width",)),
-            "bk": ("k", ("kv_width",)),
-            "bv": ("v", ("kv_width",)),
-            "bo": ("o", ("dim",)),
+            **ATTENTION,
+            "head_dim": ("width // heads", HEAD_DIM),
+            "eps": ("eps", 1e-5),
+            "base": ("base", 10000.0),
+            "length": ("length", 64),
+        },
+        {
+            **ATTENDING,
+            "q_norm": ("q_norm", ("head_dim",)),
+            "k_norm": ("k_norm", ("head_dim",)),
         },
     ),
     "swiglu": Kind({"hidden": ("hidden", HIDDEN), "width": ("dim", DIM), **BIAS}, FEED_FORWARD),

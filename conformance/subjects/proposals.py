@@ -6,12 +6,13 @@ Each candidate is the text of a declaration. Whether one holds is for its calls 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..errors import UsageError
 from ..execution.survey import Role, Survey, Weight
-from .handed import call_of
+from .handed import WANTED, call_of
 from .kinds import (
     CAUSAL,
     CONTEXTS,
@@ -33,6 +34,10 @@ from .unfit import differences
 
 MOST = 48
 """Candidates that are tried."""
+POSITIONED = ("transformer_block", "rotary_self_attention")
+"""Operators whose positions a class may be handed as tables."""
+ONE_PLUS = ("q_norm", "k_norm")
+"""Weights of norms that a class may keep as what is added to one."""
 EPSILONS = (1e-5, 1e-6, 1e-8)
 DTYPES = 'dtypes=("float32",),  # and the others that it takes'
 """The line of a declaration that says in which dtypes it is tried."""
@@ -51,6 +56,7 @@ class Candidate:
     keywords: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, str] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
     returns: str = ""
     framework: str = "torch"
 
@@ -65,13 +71,16 @@ class Candidate:
             said: Mapping[str, str] = getattr(self, part)
             words = ", ".join(f'"{key}": {x}' for key, x in said.items())
             lines += [f"    {part}={{{words}}},"] * bool(said)
+        lines += [f"    requires={_quoted(self.requires)},"] * bool(self.requires)
         lines += [f"    returns={self.returns},"] * bool(self.returns)
         lines += [f'    framework="{self.framework}",', f"    {DTYPES}", ")"]
         return "\n".join(lines)
 
 
 def _quoted(text: str | tuple[str, ...]) -> str:
-    return f'"{text}"' if isinstance(text, str) else f"({', '.join(map(_quoted, text))})"
+    if isinstance(text, str):
+        return f'"{text}"'
+    return _quoted(text[0]) if len(text) == 1 else f"({', '.join(map(_quoted, text))})"
 
 
 def roles(operator: str) -> tuple[Role, ...]:
@@ -97,13 +106,22 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
     fixed: list[dict[str, str]] = [{}]
     if operator == "multi_head":
         fixed = [{"causal": "True"}, {}] if called.same else [{}, {"causal": "True"}]
-    if kind.epsilon and "eps" not in survey.uses:
+    if (kind.epsilon or "q_norm" in mappings[0]) and "eps" not in survey.uses:
         fixed = [{**one, "eps": repr(eps)} for one in fixed for eps in EPSILONS]
     if "base" in kind.sizes and "base" not in survey.uses and "base" not in called.call:
         fixed = [{**one, "base": "10000.0"} for one in fixed]
     head = replace(called, factory=_factory(kind, survey), operator=operator, framework=survey.framework)
+    if operator == "rotary_self_attention":
+        head = replace(head, requires=_required(survey, called, mappings[0]))
     made = [replace(head, weights=weights, fixed=one) for weights in mappings for one in fixed]
     return made[:MOST]
+
+
+def _required(survey: Survey, called: Candidate, weights: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
+    """What holds of all calls of attention with rotary positions: heads as wide as tokens, and norms that are given."""
+    free = "head_dim" in survey.uses and "heads" not in called.call
+    normed = [f"not single({norm})" for norm in ONE_PLUS if norm in weights]
+    return tuple(normed if free else ["width == dim", *normed])
 
 
 def _inner(survey: Survey) -> str:
@@ -129,7 +147,7 @@ def _factory(kind: Kind, survey: Survey) -> str:
     names = []
     for role in survey.uses:
         name = {"kv_heads": "kv_heads=None"}.get(role, kind.sizes[role][0])
-        names += ["dim", "heads"] if role == "head_dim" else ["heads", name] if role == "kv_heads" else [name]
+        names += ["heads", name] if role == "kv_heads" else re.findall(r"\b[a-z_]+\b", name)
     unique = sorted(dict.fromkeys(names), key=lambda name: "=" in name)
     return f"lambda *, {', '.join(unique)}: {survey.built}" if unique else f"lambda: {survey.built}"
 
@@ -141,8 +159,10 @@ def _called(operator: str, survey: Survey) -> Candidate:
     keywords = {name: "None" for name, required in survey.takes if required and name in MASKS}
     keywords |= {name: "False" for name, required in survey.takes if required and name in CAUSAL}
     single = operator != "multi_head"
-    if operator == "transformer_block" and (len(wanted) > 1 or keywords) and (call := call_of(survey.takes)):
+    if operator in POSITIONED and (len(wanted) > 1 or keywords) and (call := call_of(survey.takes)):
         return replace(empty, call=call)
+    if operator == "multi_head" and (tables := [name for name in wanted if name in WANTED]):
+        raise UsageError(f"the call takes {', '.join(tables)}, of which multi_head knows nothing")
     taken = "tokens" if operator == "decoder" else "x"
     if not wanted or len(wanted) > (1 if single else 3):
         raise UsageError(
@@ -167,7 +187,7 @@ def _called(operator: str, survey: Survey) -> Candidate:
 
 
 def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str | tuple[str, ...]]]:
-    sizes = {"vocab": VOCAB, "dim": DIM, "n": DIM, "width": DIM, "hidden": HIDDEN}
+    sizes = {"head_dim": HEAD_DIM, "vocab": VOCAB, "dim": DIM, "n": DIM, "width": DIM, "hidden": HIDDEN}
     grouped = "kv_heads" in survey.uses
     sizes["kv_width"] = sizes["kv_dim"] = KV_HEADS * HEAD_DIM if grouped else DIM
     parts = {(part, len(axes)): name for name, (part, axes) in kind.weights.items()}
@@ -214,7 +234,7 @@ def _wanted_shape(part: str, kind: Kind, sizes: Mapping[str, int], survey: Surve
 
 def _wanted(name: str, axes: tuple[str, ...], operator: str) -> bool:
     """Whether a weight is never left out, as a bias of attention may be."""
-    return operator != "multi_head" or len(axes) == 2
+    return operator not in ("multi_head", "rotary_self_attention") or len(axes) == 2
 
 
 def _alike(choices: list[list[dict[str, str]]]) -> Iterator[tuple[dict[str, str], ...]]:
@@ -307,6 +327,8 @@ def _held(
         yield from _by_head(weight, name)
     elif rank == 1:
         yield from plain if weight.shape == expected else []
+        if part in ONE_PLUS and weight.shape == expected:
+            yield {name: f"1 + {weight.path}"}
     else:
         fits = plain * (weight.shape == expected), turned * (weight.shape == expected[::-1])
         yield from (fits[1] or fits[0]) if _turned(weight) else [*fits[0], *fits[1]]

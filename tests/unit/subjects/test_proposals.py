@@ -79,7 +79,9 @@ def test_what_cannot_be_proposed_is_told(weights, takes, says):
     with pytest.raises(UsageError) as error:
         candidates("multi_head", survey(*weights, takes=tuple(takes)))
     assert str(error.value).startswith(says)
-    with pytest.raises(UsageError, match=r"^no mapping is proposed for softmax \(but for multi_head, swiglu"):
+    with pytest.raises(
+        UsageError, match=r"^no mapping is proposed for softmax \(but for multi_head, rotary_self_attention, swiglu"
+    ):
         roles("softmax")
 
 
