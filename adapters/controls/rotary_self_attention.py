@@ -24,7 +24,7 @@ def turned(x: Any, base: float, width: int | None, neighbours: bool) -> Any:
     """The first channels in pairs as complex numbers, turned by their token's position."""
     import torch
 
-    width = x.shape[-1] if width is None else width
+    width = int(x.shape[-1] if width is None else width)
     if width % 2 or not 0 < width <= x.shape[-1]:
         raise ValueError("an odd rotary width, or one that is wider than a head")
     part, rest = x[..., :width], x[..., width:]

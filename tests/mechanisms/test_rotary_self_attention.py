@@ -1,6 +1,7 @@
 """Attention with rotary positions: definition and reference written out, refusals, classes as people write them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ def given(heads=4, groups=2, d=6, dim=7, seed=3):
     rng = np.random.default_rng(seed)
     shapes = {"x": (2, 5, dim), "wq": (dim, heads * d), "wk": (dim, groups * d), "wv": (dim, groups * d)}
     shapes |= {"wo": (heads * d, dim), "bq": (heads * d,), "bk": (groups * d,), "bv": (groups * d,), "bo": (dim,)}
-    return {name: rng.normal(size=shape) for name, shape in shapes.items()} | {"heads": heads, "kv_heads": groups}
+    arrays: dict[str, Any] = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    return {**arrays, "heads": heads, "kv_heads": groups}
 
 
 def turned(row, position, width, base, pairing):
