@@ -27,6 +27,8 @@ NAMES = {
     "decoder": ("transformer", "gpt", "llama", "languagemodel", "causallm"),
 }
 """What the names of classes say."""
+EXACT = {"multi_head": ("head",)}
+"""Names that say it by themselves alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def operator_of(name: str) -> str:
     """The operator that the name of a class says."""
     low = name.lower().replace("_", "")
     for operator in KINDS:
-        if any(word in low for word in (operator.replace("_", ""), *NAMES[operator])):
+        if low in EXACT.get(operator, ()) or any(word in low for word in (operator.replace("_", ""), *NAMES[operator])):
             return operator
     raise UsageError(
         f"the name {name!r} does not say which operator it is; add --operator (with weights: {', '.join(KINDS)})"

@@ -34,6 +34,8 @@ from .unfit import differences
 
 MOST = 48
 """Candidates that are tried."""
+ATTENDING = ("multi_head", "rotary_self_attention")
+"""Operators that are attention with its maps."""
 POSITIONED = ("transformer_block", "rotary_self_attention")
 """Operators whose positions a class may be handed as tables."""
 ONE_PLUS = ("q_norm", "k_norm")
@@ -110,11 +112,30 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
         fixed = [{**one, "eps": repr(eps)} for one in fixed for eps in EPSILONS]
     if "base" in kind.sizes and "base" not in survey.uses and "base" not in called.call:
         fixed = [{**one, "base": "10000.0"} for one in fixed]
+    if operator in ATTENDING and "heads" not in survey.uses:
+        fixed = [{**one, "heads": "1"} for one in fixed]
     head = replace(called, factory=_factory(kind, survey), operator=operator, framework=survey.framework)
     if operator == "rotary_self_attention":
         head = replace(head, requires=_required(survey, called, mappings[0]))
-    made = [replace(head, weights=weights, fixed=one) for weights in mappings for one in fixed]
+    calls = _projected(head) if operator in ATTENDING and "wo" not in mappings[0] else [head]
+    made = [replace(call, weights=weights, fixed=one) for call in calls for weights in mappings for one in fixed]
     return made[:MOST]
+
+
+def _projected(head: Candidate) -> list[Candidate]:
+    """The calls of attention that has no last matrix, which is applied to what it returns, or to the first of that."""
+    if head.call:
+        taken, _, body = head.call.partition(": ")
+    else:
+        inputs = [*re.findall(r'"(\w+)"', head.inputs)] or ["x"]
+        further = inputs[2:] and f"{inputs[2]}=context"
+        passed = ["x", further] if further else inputs
+        said = ", ".join([*passed, *(f"{name}={x}" for name, x in head.keywords.items())])
+        taken, body = f"lambda module, {', '.join(inputs[:2])}", f"module({said})"
+    return [
+        replace(head, call=f"{taken}, wo: {body}{first} @ wo", inputs="", keywords={}, options={})
+        for first in ("", "[0]")
+    ]
 
 
 def _required(survey: Survey, called: Candidate, weights: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
@@ -189,7 +210,9 @@ def _called(operator: str, survey: Survey) -> Candidate:
 def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str | tuple[str, ...]]]:
     sizes = {"head_dim": HEAD_DIM, "vocab": VOCAB, "dim": DIM, "n": DIM, "width": DIM, "hidden": HIDDEN}
     grouped = "kv_heads" in survey.uses
-    sizes["kv_width"] = sizes["kv_dim"] = KV_HEADS * HEAD_DIM if grouped else DIM
+    if operator in ATTENDING and "heads" not in survey.uses:
+        sizes["width"] = HEAD_DIM if "head_dim" in survey.uses else DIM
+    sizes["kv_width"] = sizes["kv_dim"] = KV_HEADS * HEAD_DIM if grouped else sizes["width"]
     parts = {(part, len(axes)): name for name, (part, axes) in kind.weights.items()}
     choices: list[list[dict[str, str]]] = []
     held: dict[str, Weight] = {}
@@ -234,7 +257,7 @@ def _wanted_shape(part: str, kind: Kind, sizes: Mapping[str, int], survey: Surve
 
 def _wanted(name: str, axes: tuple[str, ...], operator: str) -> bool:
     """Whether a weight is never left out, as a bias of attention may be."""
-    return operator not in ("multi_head", "rotary_self_attention") or len(axes) == 2
+    return operator not in ATTENDING or (len(axes) == 2 and name != "wo")
 
 
 def _alike(choices: list[list[dict[str, str]]]) -> Iterator[tuple[dict[str, str], ...]]:

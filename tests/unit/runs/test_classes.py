@@ -60,6 +60,28 @@ class DistantAttention(Attention):
         return -0.5 * (at[:, None] - at).abs()
 
 
+class Head(nn.Module):
+    def __init__(self, n_embd, head_size):
+        super().__init__()
+        self.key, self.query, self.value = (nn.Linear(n_embd, head_size, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(self.query(x), self.key(x), self.value(x), is_causal=True)
+
+
+class EncoderSelfAttention(nn.Module):
+    def __init__(self, hidden_size, num_attention_heads):
+        super().__init__()
+        self.heads = num_attention_heads
+        self.query, self.key, self.value = (nn.Linear(hidden_size, hidden_size) for _ in range(3))
+
+    def forward(self, hidden_states, attention_mask=None):
+        maps = (self.query, self.key, self.value)
+        q, k, v = (w(hidden_states).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in maps)
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return (weights @ v).transpose(1, 2).flatten(2), weights
+
+
 class Sizes:
     pass
 """
@@ -106,6 +128,23 @@ def test_an_edit_that_breaks_it_is_found_with_the_mapping_that_was_right_and_its
     assert "feed_forward   swiglu.definition" in replayed.stdout, replayed.output
     Path("my_model.py").write_text(MODEL)
     assert Exit.CONFORMANT == called(*SWIGLU).exit_code
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        (
+            "Head",
+            '    same={"context": "x"},\n    fixed={"causal": True, "heads": 1},',
+        ),
+        ("EncoderSelfAttention", "    call=lambda module, x, wo: module(x)[0] @ wo,"),
+    ],
+)
+def test_attention_without_a_last_matrix_is_checked_with_one_after_it(name, part):
+    result = called("check", f"my_model.py:{name}", "--law", "multi_head.definition")
+    assert (Exit.CONFORMANT, "") == (result.exit_code, result.stderr)
+    (kept,) = Path("attnspec-report/classes").glob("*.py")
+    assert part in kept.read_text()
 
 
 def test_a_known_mistake_is_judged_under_the_mapping_that_agrees_with_it_most():

@@ -68,7 +68,7 @@ def test_names_that_say_nothing_are_taken_in_their_order_and_that_is_told():
 @pytest.mark.parametrize(
     ("weights", "takes", "says"),
     [
-        (separate("wq", "wk", "wv"), SELF, "no parameter is known to hold wo of multi_head"),
+        (separate("wq", "wk", "wo"), SELF, "no parameter is known to hold wv of multi_head"),
         (separate("wq", "wk", "wv", "wo", "gamma"), SELF, "unknown parameter gamma.weight [60, 60]"),
         ([("wq", (7, 60), "Linear")], SELF, "wq [7, 60] seems to be q, but does not have its shape"),
         (separate("wq", "query", "wv", "wo"), SELF, "query.weight and wq.weight are both taken for wq"),
