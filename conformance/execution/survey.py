@@ -31,7 +31,7 @@ WORDS = {
     "mlp_dim inner_dim d_hidden hidden n_inner ffn_hidden_size dim_ff f ff ffn n_ff d_mlp n_hidden",
     "width": "dim embed_dim embedding_dim emb_dim hidden_size d_model n_embd n_embed n_state model_dim dim_model "
     "embed_size width d_in d_out in_dim out_dim in_features out_features hidden_dim normalized_shape ndim "
-    "num_features features d n hidden_dims embedding_size",
+    "num_features features d n hidden_dims embedding_size query_dim context_dim cross_attention_dim",
     "heads": "heads num_heads n_heads n_head num_attention_heads nheads nhead num_q_heads n_q_heads num_query_heads h",
     "kv_heads": "kv_heads num_kv_heads n_kv_heads n_kv_head num_key_value_heads num_kv n_head_kv nkv kv n_kv kv_head "
     "n_query_groups num_query_groups num_kv_groups n_kv_groups",
@@ -41,6 +41,8 @@ WORDS = {
     "bias": "bias qkv_bias use_bias attention_bias mlp_bias out_bias proj_bias attn_bias",
     "eps": "eps epsilon norm_eps variance_epsilon layer_norm_eps rms_norm_eps layer_norm_epsilon",
     "base": "base theta rope_theta rotary_base rope_base",
+    "rotary_dim": "rotary_dim rotary_ndims rope_dim rot_dim",
+    "rotary_share": "rotary_pct partial_rotary_factor rotary_percentage rope_pct rotary_emb_pct rope_percentage",
     "length": "length block_size max_len max_length max_seq_len max_seq_length seq_len context_length n_positions "
     "n_ctx max_position_embeddings max_positions context_size max_sequence_length",
 }
@@ -55,6 +57,8 @@ FIXED: dict[str, Any] = {
     **dict.fromkeys(["layer_idx", "layer_id", "layer_index", "layer"], 0),
 }
 """What is passed where it is asked for and has no default."""
+DROPPED = 0.1
+"""The share that a module of torch drops in training, and nothing of in evaluation, in which it is called."""
 ALWAYS = {"batch_first": True}
 LEFT = ("head_dim",)
 """What is left at its default where it has one."""
@@ -105,7 +109,7 @@ def surveyed(path: Path, name: str, roles: Sequence[Role]) -> Survey:
     if calling is None:
         raise TargetError(f"{name} is not a module of torch, Flax or Keras")
     uses: dict[str, None] = {}
-    guess = _guesses(roles, uses)
+    guess = _guesses(roles, uses, dropping=framework == "torch")
     made, built = _made(module, path.stem, kind, guess)
     called = [p for p in [*inspect.signature(calling).parameters.values()][1:] if p.kind not in _VARIADIC]
     takes = tuple((p.name, p.default is p.empty) for p in called)
@@ -153,8 +157,8 @@ LENGTH = 4
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _guesses(roles: Sequence[Role], uses: dict[str, None]) -> Guess:
-    """What is passed for a name; which roles were wanted is kept in `uses`."""
+def _guesses(roles: Sequence[Role], uses: dict[str, None], dropping: bool = False) -> Guess:
+    """What is passed for a name; which roles were wanted is kept in `uses`. It may be `dropping`, as training does."""
     known = {role: (text, x) for role, text, x in roles}
 
     def guess(name: str) -> tuple[str, Any] | None:
@@ -166,6 +170,8 @@ def _guesses(roles: Sequence[Role], uses: dict[str, None]) -> Guess:
         if name == "rngs" and (nnx := sys.modules.get("flax.nnx")) is not None:
             return "nnx.Rngs(0)", nnx.Rngs(0)
         fixed = {**FIXED, **ALWAYS}
+        if dropping and name in FIXED and "drop" in name:
+            return repr(DROPPED), DROPPED
         return (repr(fixed[name]), fixed[name]) if name in fixed else None
 
     return guess

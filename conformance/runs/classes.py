@@ -22,7 +22,7 @@ from ..execution.beside import stamp_of
 from ..execution.interpreters import parted
 from ..execution.supervisor import Supervisor
 from ..mechanisms.library import Library
-from ..subjects.proposals import DTYPES
+from ..subjects.candidate import DTYPES
 from ..subjects.targets import file_of, function_of
 from .mappings import Class, head
 from .options import Options

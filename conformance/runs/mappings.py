@@ -29,8 +29,9 @@ from ..mechanisms.library import Library
 from ..mechanisms.mechanism import Mechanism, Mistake
 from ..numerics import budget
 from ..numerics.grades import looser
+from ..subjects.candidate import Candidate
 from ..subjects.handed import helpers
-from ..subjects.proposals import Candidate, roles
+from ..subjects.proposals import roles
 from ..subjects.subject import AdapterSubject
 from ..subjects.targets import resolve
 
@@ -38,7 +39,7 @@ CASES, ALL = 8, 64
 """Cases on which a candidate is tried, and those on which candidates are that are right in all of them."""
 WRONG = 2
 """Cases that are wrong after which it is not tried further."""
-OFTEN = 0.25
+OFTEN = 0.5
 """The share of cases beyond which one that is right in them computes its operator, and is wrong in the others."""
 NEAR = 1e-3
 """How near outputs come to a known mistake, as a share of the largest: far beyond what rounding leaves."""

@@ -12,6 +12,7 @@ from ..execution.supervisor import Supervisor
 from ..execution.survey import Survey
 from ..mechanisms.library import Library
 from ..subjects.kinds import KINDS
+from ..subjects.plainness import is_plain
 from ..subjects.proposals import candidates, extensions, guessed_by_order
 from .mappings import ALL, Class, Score, recognised, scored
 
@@ -27,6 +28,8 @@ NAMES = {
     "decoder": ("transformer", "gpt", "llama", "languagemodel", "causallm"),
 }
 """What the names of classes say."""
+WORDED = 8
+"""The best candidates that are tried under other words of conventions where none is right."""
 EXACT = {"multi_head": ("head",)}
 """Names that say it by themselves alone."""
 
@@ -41,9 +44,10 @@ class Mapped:
     left: tuple[str, ...] = ()
     """What its call takes beside, and why it is left out."""
     recognised: bool = True
-    """Whether it computes its operator: it is right in many cases, or wrong in all as a known mistake is.
+    """Whether it computes its operator: it is right in many cases, wrong in all as a known mistake is, or speaks of
+    nothing else.
 
-    One that does neither may compute something else, such as attention with positions of its own.
+    One that does none of these may compute something else, such as attention with positions of its own.
     """
 
     @property
@@ -67,7 +71,8 @@ def mapped(kind: Class, survey: Survey) -> Mapped:
         if any(score.says.startswith(says) for score in scores):
             scores = scored(kind, [replace(one, returns=place or repr(kind.output)) for one in found])
     if not any(score.holds for score in scores):
-        changed = scored(kind, [_best(scores).candidate], changed=True)
+        best = sorted(scores, key=lambda score: -score.share)[:WORDED]
+        changed = scored(kind, [score.candidate for score in best], changed=True)
         words = next((score.words for score in changed if score.holds), {})
         scores = [*scores, *changed] if not words else scored(kind, [score.candidate for score in scores], words=words)
     holding = _parted(kind, [score for score in scores if score.holds])
@@ -98,7 +103,10 @@ def likeliest(
             return found[-1]
     if not found:
         raise errors[-1]
-    return next((one for one in found if one[1].recognised), found[0])
+    if best := next((one for one in found if one[1].recognised), None):
+        return best
+    kind, nearest = found[0]
+    return kind, replace(nearest, recognised=kind.operator == "multi_head" and is_plain(path, name))
 
 
 def operators_of(name: str) -> list[str]:
@@ -173,7 +181,8 @@ def _extended(kind: Class, best: Score, survey: Survey) -> tuple[Score, list[str
             words = {**best.words, **{c: w for c, w in score.words.items() if score is not found[0]}}
             best = replace(best, candidate=merged, words=words)
         else:
-            left.append(f"{name} is left out: passed as {option}, it is right in {score.held} of {score.tried} cases")
+            fares = f"it is right in {score.held} of {score.tried} cases" if score.tried else "no case has it"
+            left.append(f"{name} is left out: passed as {option}, {fares}")
     return best, left
 
 

@@ -27,12 +27,14 @@ HELPERS = {"angles": ANGLES, "turns": TURNS, "twice": TWICE, "causal_mask": CAUS
 NEEDS = {"turns": ("angles",), "twice": ("angles",)}
 POSITIONS = "torch.arange(x.shape[1], device=x.device)[None]"
 COSINE, SINE = (f"twice(x, heads, base).{name}().to(x.dtype)" for name in ("cos", "sin"))
+CAUSAL = "causal_mask(x)"
 WANTED = {
     **dict.fromkeys(("freqs_cis", "freqs_complex", "freqs", "rope_freqs"), "turns(x, heads, base)"),
     **dict.fromkeys(("cos", "rope_cos", "cosine"), COSINE),
     **dict.fromkeys(("sin", "rope_sin", "sine"), SINE),
     "position_embeddings": f"({COSINE}[None], {SINE}[None])",
-    **dict.fromkeys(("mask", "attn_mask", "attention_mask"), "causal_mask(x)"),
+    **dict.fromkeys(("mask", "attn_mask"), CAUSAL),
+    "attention_mask": f"{CAUSAL}[None, None]",
     **dict.fromkeys(
         ("position_ids", "positions", "pos", "input_pos"), "torch.arange(x.shape[1], device=x.device)[None]"
     ),
@@ -41,11 +43,15 @@ WANTED = {
 """What is handed over for a parameter of the call."""
 
 
-def call_of(takes: Sequence[tuple[str, bool]]) -> str:
-    """The call of a block that wants known tables, as a function of the module; empty where it wants the unknown."""
+def call_of(takes: Sequence[tuple[str, bool]], masked: bool = False) -> str:
+    """The call of a block that wants known tables, as a function of the module; empty where it wants the unknown.
+
+    Where it is to be `masked`, a causal mask is passed that need not be; empty where no mask is taken.
+    """
     (first, _), *others = [*takes, ("", False)][: len(takes)]
-    passed = [f"{name}={WANTED[name]}" for name, required in others if required and name in WANTED]
-    if len(passed) != sum(required for _, required in others):
+    given = [name for name, required in others if required or (masked and WANTED.get(name, "").startswith(CAUSAL))]
+    passed = [f"{name}={WANTED[name]}" for name in given if name in WANTED]
+    if len(passed) < len(given) or (masked and len(given) == sum(required for _, required in others)):
         return ""
     options = ", *, heads, base" if any("heads" in one for one in passed) else ""
     return f"lambda module, x{options}: module({', '.join(['x', *passed])})" if first else ""

@@ -116,6 +116,8 @@ KINDS = {
             "head_dim": ("width // heads", HEAD_DIM),
             "eps": ("eps", 1e-5),
             "base": ("base", 10000.0),
+            "rotary_dim": ("rotary_dim or width // heads", 4),
+            "rotary_share": ("(rotary_dim or width // heads) * heads / width", 0.4),
             "length": ("length", 64),
         },
         {

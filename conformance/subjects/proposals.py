@@ -1,6 +1,6 @@
 """Which parameter of a class may hold which weight of an operator, from names and shapes.
 
-Each candidate is the text of a declaration. Whether one holds is for its calls to say.
+Whether a candidate holds is for its calls to say.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..errors import UsageError
 from ..execution.survey import Role, Survey, Weight
+from .candidate import Candidate
 from .handed import WANTED, call_of
 from .kinds import (
     CAUSAL,
@@ -38,51 +39,11 @@ ATTENDING = ("multi_head", "rotary_self_attention")
 """Operators that are attention with its maps."""
 POSITIONED = ("transformer_block", "rotary_self_attention")
 """Operators whose positions a class may be handed as tables."""
+OPTIONAL = ("kv_heads", "rotary_dim")
+"""Options that are none by default, and so in the factory."""
 ONE_PLUS = ("q_norm", "k_norm")
 """Weights of norms that a class may keep as what is added to one."""
 EPSILONS = (1e-5, 1e-6, 1e-8)
-DTYPES = 'dtypes=("float32",),  # and the others that it takes'
-"""The line of a declaration that says in which dtypes it is tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A declaration of a class, part by part as it is written."""
-
-    factory: str
-    operator: str
-    weights: Mapping[str, str | tuple[str, ...]]
-    inputs: str = ""
-    call: str = ""
-    same: bool = False
-    keywords: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    requires: tuple[str, ...] = ()
-    returns: str = ""
-    framework: str = "torch"
-
-    def text(self, name: str, remarks: Sequence[str] = ()) -> str:
-        """The declaration under a name, with remarks before it."""
-        lines = [*(f"# {remark}" for remark in remarks), f"{name} = attnspec.module(", f"    {self.factory},"]
-        lines += [f'    "{self.operator}",', f'    name="{name}",', "    weights={"]
-        lines += [f'        "{weight}": {_quoted(text)},' for weight, text in self.weights.items()] + ["    },"]
-        lines += [f"    inputs={self.inputs},"] * bool(self.inputs) + [f"    call={self.call},"] * bool(self.call)
-        lines += ['    same={"context": "x"},'] * self.same
-        for part in ("options", "keywords", "fixed"):
-            said: Mapping[str, str] = getattr(self, part)
-            words = ", ".join(f'"{key}": {x}' for key, x in said.items())
-            lines += [f"    {part}={{{words}}},"] * bool(said)
-        lines += [f"    requires={_quoted(self.requires)},"] * bool(self.requires)
-        lines += [f"    returns={self.returns},"] * bool(self.returns)
-        lines += [f'    framework="{self.framework}",', f"    {DTYPES}", ")"]
-        return "\n".join(lines)
-
-
-def _quoted(text: str | tuple[str, ...]) -> str:
-    if isinstance(text, str):
-        return f'"{text}"'
-    return _quoted(text[0]) if len(text) == 1 else f"({', '.join(map(_quoted, text))})"
 
 
 def roles(operator: str) -> tuple[Role, ...]:
@@ -114,12 +75,28 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
         fixed = [{**one, "base": "10000.0"} for one in fixed]
     if operator in ATTENDING and "heads" not in survey.uses:
         fixed = [{**one, "heads": "1"} for one in fixed]
-    head = replace(called, factory=_factory(kind, survey), operator=operator, framework=survey.framework)
+    one_key = operator in ATTENDING and _has_one_key(survey)
+    head = replace(called, factory=_factory(kind, survey, one_key), operator=operator, framework=survey.framework)
     if operator == "rotary_self_attention":
         head = replace(head, requires=_required(survey, called, mappings[0]))
-    calls = _projected(head) if operator in ATTENDING and "wo" not in mappings[0] else [head]
+    if one_key:
+        head = replace(head, requires=(*head.requires, "kv_width * heads == width"))
+    calls = [head]
+    if operator in POSITIONED and survey.framework == "torch" and (masked := call_of(survey.takes, masked=True)):
+        calls.append(replace(head, call=masked, keywords={}))
+    if operator in ATTENDING and "wo" not in mappings[0]:
+        calls = [each for call in calls for each in _projected(call)]
     made = [replace(call, weights=weights, fixed=one) for call in calls for weights in mappings for one in fixed]
     return made[:MOST]
+
+
+def _has_one_key(survey: Survey) -> bool:
+    """Whether all query heads share one head of keys and values, by the width of what holds them."""
+    widths = {"qkv": DIM + 2 * HEAD_DIM, "kv": 2 * HEAD_DIM, "k": HEAD_DIM}
+    if {"kv_heads", "heads"} & {*survey.uses} != {"heads"}:
+        return False
+    named = [(part_of(w.path, _with_sections(["q", "k", "v", "o"])), w) for w in survey.weights]
+    return any(widths.get(part) in w.shape for part, w in named)
 
 
 def _projected(head: Candidate) -> list[Candidate]:
@@ -161,14 +138,16 @@ def extensions(candidate: Candidate, survey: Survey) -> Iterator[tuple[str, Cand
         if name in MASKS:
             keywords = {key: x for key, x in candidate.keywords.items() if key != name}
             masked = replace(candidate, keywords=keywords, options={**candidate.options, "mask": f'"{name}"'})
+            # fewer axes may mean others
+            masked = replace(masked, requires=(*candidate.requires, "single(mask) or ndim(mask) == 4"))
             yield from [] if required else [(name, masked)]
 
 
-def _factory(kind: Kind, survey: Survey) -> str:
-    names = []
+def _factory(kind: Kind, survey: Survey, one_key: bool) -> str:
+    names = ["kv_heads=None"] if one_key else []
     for role in survey.uses:
-        name = {"kv_heads": "kv_heads=None"}.get(role, kind.sizes[role][0])
-        names += ["heads", name] if role == "kv_heads" else re.findall(r"\b[a-z_]+\b", name)
+        found = re.findall(r"\b[a-z_]+\b", kind.sizes[role][0])
+        names += [f"{name}=None" if name in OPTIONAL else name for name in found if name != "or"]
     unique = sorted(dict.fromkeys(names), key=lambda name: "=" in name)
     return f"lambda *, {', '.join(unique)}: {survey.built}" if unique else f"lambda: {survey.built}"
 
@@ -212,7 +191,8 @@ def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str |
     grouped = "kv_heads" in survey.uses
     if operator in ATTENDING and "heads" not in survey.uses:
         sizes["width"] = HEAD_DIM if "head_dim" in survey.uses else DIM
-    sizes["kv_width"] = sizes["kv_dim"] = KV_HEADS * HEAD_DIM if grouped else sizes["width"]
+    single = operator in ATTENDING and _has_one_key(survey)
+    sizes["kv_width"] = sizes["kv_dim"] = KV_HEADS * HEAD_DIM if grouped else HEAD_DIM if single else sizes["width"]
     parts = {(part, len(axes)): name for name, (part, axes) in kind.weights.items()}
     choices: list[list[dict[str, str]]] = []
     held: dict[str, Weight] = {}

@@ -53,7 +53,7 @@ def _path(tmp_path):
 
 def test_a_class_is_built_with_what_its_parameters_are_called(path):
     found = surveyed(path, "Plain", ROLES)
-    assert "mine.Plain(embed_dim=dim, num_heads=heads, dropout=0.0)" == found.built
+    assert "mine.Plain(embed_dim=dim, num_heads=heads, dropout=0.1)" == found.built
     assert [("q.weight", (60, 60), "Linear")] == [(one.path, one.shape, one.holder) for one in found.weights]
     assert (("width", "heads"), (("x", True), ("mask", False))) == (found.uses, found.takes)
 

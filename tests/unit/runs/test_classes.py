@@ -82,6 +82,38 @@ class EncoderSelfAttention(nn.Module):
         return (weights @ v).transpose(1, 2).flatten(2), weights
 
 
+class SharedAttention(nn.Module):
+    def __init__(self, d_model, n_heads, attn_pdrop=0.0):
+        super().__init__()
+        self.heads, self.d, self.p = n_heads, d_model // n_heads, attn_pdrop
+        self.Wqkv, self.out_proj = nn.Linear(d_model, d_model + 2 * self.d), nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        q, k, v = self.Wqkv(x).split([self.heads * self.d, self.d, self.d], -1)
+        q = q.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k[:, None], v[:, None], dropout_p=self.dropped(), enable_gqa=True)
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    def dropped(self):
+        return self.p if self.training else 0.0
+
+
+class MaskedRotaryAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        angle = torch.outer(torch.arange(x.shape[1]), 1e4 ** (-torch.arange(0, q.shape[-1], 2) / q.shape[-1]))
+        turn = torch.polar(torch.ones_like(angle), angle)
+        q, k = (torch.view_as_complex(t.unflatten(-1, (-1, 2)).contiguous()) * turn for t in (q, k))
+        q, k = (torch.view_as_real(t).flatten(-2) for t in (q, k))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.wo(y.transpose(1, 2).flatten(2))
+
+
 class Sizes:
     pass
 """
@@ -145,6 +177,34 @@ def test_attention_without_a_last_matrix_is_checked_with_one_after_it(name, part
     assert (Exit.CONFORMANT, "") == (result.exit_code, result.stderr)
     (kept,) = Path("attnspec-report/classes").glob("*.py")
     assert part in kept.read_text()
+
+
+def test_query_heads_that_share_one_head_of_keys_are_told_by_the_width_of_their_matrix():
+    result = called("check", "my_model.py:SharedAttention", "--law", "multi_head.definition")
+    assert (Exit.CONFORMANT, "") == (result.exit_code, result.stderr)
+    text = Path("attnspec-report/classes/my_model_shared_attention.py").read_text()
+    assert 'requires="kv_width * heads == width"' in text
+    assert '"wk": "Wqkv.weight[width:width + kv_width].T"' in text
+
+
+def test_what_is_dropped_in_evaluation_is_found():
+    edited("self.p if self.training else 0.0", "self.p")
+    result = called("check", "my_model.py:SharedAttention", "--law", "multi_head.definition")
+    assert Exit.VIOLATED == result.exit_code
+
+
+def test_a_causal_mask_is_handed_to_a_class_that_needs_none():
+    result = called("check", "my_model.py:MaskedRotaryAttention", "--law", "rotary_self_attention.definition")
+    assert (Exit.CONFORMANT, "") == (result.exit_code, result.stderr)
+    text = Path("attnspec-report/classes/my_model_masked_rotary_attention.py").read_text()
+    assert "call=lambda module, x: module(x, mask=causal_mask(x))" in text
+    assert 'conventions={"pairing": "neighbours"}' in text
+
+
+def test_plain_attention_is_judged_even_if_it_makes_no_known_mistake():
+    edited("q.shape[-1] ** -0.5\n\n\nclass Unscaled", "q.shape[-1] ** -0.4 * 1.1\n\n\nclass Unscaled")
+    result = called("check", "my_model.py:Attention", "--law", "multi_head.definition")
+    assert Exit.VIOLATED == result.exit_code
 
 
 def test_a_known_mistake_is_judged_under_the_mapping_that_agrees_with_it_most():

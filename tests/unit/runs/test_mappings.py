@@ -10,7 +10,8 @@ from attnspec.mechanisms.loader import library
 from attnspec.runs.groups import library_of, supervisor_of
 from attnspec.runs.mappings import Class, Score, _near, head, recognised, scored
 from attnspec.runs.options import Options
-from attnspec.subjects.proposals import Candidate, candidates
+from attnspec.subjects.candidate import Candidate
+from attnspec.subjects.proposals import candidates
 
 MODEL = """
 import torch

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from attnspec.cli import main
 
-MODELS = Path(__file__).parents[1] / "commands" / "models"
+MODELS = Path(__file__).with_name("models")
 ATTENTION = """
 import torch
 from torch import nn
