@@ -29,9 +29,10 @@ def rotary_self_attention(
     base=10000.0,
     rotary_dim=None,
     eps=1e-6,
+    causal=True,
     pairing="halves",
 ):
-    """Tokens x [batch, length, dim] to [batch, length, dim], each of itself and those before it.
+    """Tokens x [batch, length, dim] to [batch, length, dim], each of itself and those before it, or of all.
 
     wq [dim, heads * d], wk and wv [dim, kv_heads * d], wo [heads * d, dim], and a bias for each, as long as it is wide;
     q_norm and k_norm [d].
@@ -54,7 +55,7 @@ def rotary_self_attention(
         Q = turned(x @ wq[:, own] + bq[own], q_norm)  # [batch, length, d]
         K = turned(x @ wk[:, shared] + bk[shared], k_norm)
         V = x @ wv[:, shared] + bv[shared]
-        out += attention(Q[:, None], K[:, None], V[:, None], causal=True)["out"][:, 0] @ wo[own]
+        out += attention(Q[:, None], K[:, None], V[:, None], causal=causal)["out"][:, 0] @ wo[own]
     return out + bo
 
 

@@ -50,6 +50,7 @@ def layer(
     rotary_dim: int | None = None,
     eps: float = 1e-6,
     pairing: str = "halves",
+    causal: bool = True,
     **more: Any,
 ) -> Any:
     """A layer whose steps store their results in the dtype of the input; `more` are its biases and norms, by name."""
@@ -63,7 +64,7 @@ def layer(
     k = normed(split(projected(x, wk, more.get("bk")), groups), more.get("k_norm"), eps)
     q, k = (turned(a, base, rotary_dim, pairing == "neighbours") for a in (q, k))
     v = split(projected(x, wv, more.get("bv")), groups)
-    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
     return projected(o.transpose(1, 2).flatten(2), wo, more.get("bo"))
 
 
@@ -86,10 +87,11 @@ def control_rotary_attention(
     base: float = 10000.0,
     rotary_dim: int | None = None,
     eps: float = 1e-6,
+    causal: bool = True,
 ) -> Any:
     """One step after the other, each storing its result in the dtype of the input."""
     more = {"bq": bq, "bk": bk, "bv": bv, "bo": bo, "q_norm": q_norm, "k_norm": k_norm}
-    return layer(x, (wq, wk, wv, wo), heads, kv_heads, base, rotary_dim, eps, **more)
+    return layer(x, (wq, wk, wv, wo), heads, kv_heads, base, rotary_dim, eps, causal=causal, **more)
 
 
 @adapter("rotary_self_attention", dtypes=DTYPES, conventions={"pairing": "neighbours"})
@@ -133,8 +135,9 @@ def control_rotary_attention_token_by_token(
     base: float = 10000.0,
     rotary_dim: int | None = None,
     eps: float = 1e-6,
+    causal: bool = True,
 ) -> Any:
-    """Every token by itself, with the keys and values of those before it, in single precision throughout."""
+    """Every token by itself, with the keys and values of those that it sees, in single precision throughout."""
     import torch
 
     a, (wq, wk, wv, wo) = x.float(), (w.float() for w in (wq, wk, wv, wo))
@@ -146,6 +149,7 @@ def control_rotary_attention_token_by_token(
     q = q.unflatten(1, (groups, -1))  # [batch, groups, heads of one, length, channels]
     rows = []
     for t in range(x.shape[1]):
-        s = torch.einsum("bghd,bgkd->bghk", q[..., t, :], k[:, :, : t + 1]) / q.shape[-1] ** 0.5
-        rows.append(torch.einsum("bghk,bgkd->bghd", torch.softmax(s, -1), v[:, :, : t + 1]).flatten(1) @ wo)
+        seen = slice(0, t + 1 if causal else None)
+        s = torch.einsum("bghd,bgkd->bghk", q[..., t, :], k[:, :, seen]) / q.shape[-1] ** 0.5
+        rows.append(torch.einsum("bghk,bgkd->bghd", torch.softmax(s, -1), v[:, :, seen]).flatten(1) @ wo)
     return torch.stack(rows, 1).to(x.dtype)

@@ -26,7 +26,7 @@ from ..judging.judge import Kind, definition_law, judged
 from ..judging.trial import Declined, Faulted, Trial
 from ..mechanisms.definition import Frame
 from ..mechanisms.library import Library
-from ..mechanisms.mechanism import Mechanism, Mistake
+from ..mechanisms.mechanism import Assignments, Mechanism
 from ..numerics import budget
 from ..numerics.grades import looser
 from ..subjects.candidate import Candidate
@@ -213,10 +213,10 @@ def recognised(kind: Class, nearest: Score, scores: Sequence[Score]) -> tuple[Sc
 
 
 def _mistaken(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
-    """Whether all first outputs are those of one known mistake."""
+    """Whether all first outputs are those of one known mistake, and not all those of the definition."""
     stating = subject.mechanism.stating
     bench = Bench(subject, stating, DTYPE, "cpu", {**stating.words, **words})
-    output, left = next(iter(stating.outputs)), [*stating.mistakes.values()]
+    output, left, wrong = next(iter(stating.outputs)), [*stating.mistakes.values()], False
     for sample in itertools.islice(_samples(subject, ""), CASES):
         trial = Trial(bench, sample)
         try:
@@ -224,15 +224,16 @@ def _mistaken(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
         except (Declined, Faulted):
             return False
         values = {**trial.base.values, **bench.words}
-        left = [one for one in left if _near(y, stating, values, one, output)]
-    return bool(left)
+        left = [one for one in left if _near(y, stating, values, one.change, output)]
+        wrong = wrong or not _near(y, stating, values, {}, output)
+    return wrong and bool(left)
 
 
-def _near(y: NDArray[Any], mechanism: Mechanism, values: Mapping[str, Any], mistake: Mistake, output: str) -> bool:
-    """Whether an output is that of a mistake, or NaN and infinite where that is."""
+def _near(y: NDArray[Any], mechanism: Mechanism, values: Mapping[str, Any], change: Assignments, output: str) -> bool:
+    """Whether an output is that of the definition with a change, or NaN and infinite where that is."""
     try:
         with np.errstate(all="ignore"), budget.metered():
-            x = np.asarray(Frame(mechanism, values, changes=mistake.change).outputs()[output])
+            x = np.asarray(Frame(mechanism, values, changes=change).outputs()[output])
     except (Error, ArithmeticError, ValueError):
         return False
     return x.shape == y.shape and np.allclose(

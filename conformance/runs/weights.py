@@ -75,7 +75,8 @@ def mapped(kind: Class, survey: Survey) -> Mapped:
         changed = scored(kind, [score.candidate for score in best], changed=True)
         words = next((score.words for score in changed if score.holds), {})
         scores = [*scores, *changed] if not words else scored(kind, [score.candidate for score in scores], words=words)
-    holding = _parted(kind, [score for score in scores if score.holds])
+    holding = [score for score in scores if score.holds]
+    holding = _parted(kind, [score for score in holding if score.candidate.call == holding[0].candidate.call])
     best, known = (holding[0], True) if holding else recognised(kind, _nearest(kind, scores), scores)
     doubts = _doubts(best, holding, len(found))
     if guessed_by_order(kind.operator, survey):

@@ -69,6 +69,8 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
     fixed: list[dict[str, str]] = [{}]
     if operator == "multi_head":
         fixed = [{"causal": "True"}, {}] if called.same else [{}, {"causal": "True"}]
+    if operator == "rotary_self_attention":
+        fixed = [{}, {"causal": "False"}]
     if (kind.epsilon or "q_norm" in mappings[0]) and "eps" not in survey.uses:
         fixed = [{**one, "eps": repr(eps)} for one in fixed for eps in EPSILONS]
     if "base" in kind.sizes and "base" not in survey.uses and "base" not in called.call:
@@ -83,7 +85,7 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
         head = replace(head, requires=(*head.requires, "kv_width * heads == width"))
     calls = [head]
     if operator in POSITIONED and survey.framework == "torch" and (masked := call_of(survey.takes, masked=True)):
-        calls.append(replace(head, call=masked, keywords={}))
+        calls.insert(0, replace(head, call=masked, keywords={}))
     if operator in ATTENDING and "wo" not in mappings[0]:
         calls = [each for call in calls for each in _projected(call)]
     made = [replace(call, weights=weights, fixed=one) for call in calls for weights in mappings for one in fixed]

@@ -162,6 +162,15 @@ class LateNormedAttention(NormedAttention):
         return self.q_norm(self.rotated(q)), self.k_norm(self.rotated(k))
 
 
+class EncodingAttention(GroupedAttention):
+    def forward(self, x):
+        b, n, _ = x.shape
+        maps = (self.W_query, self.W_key, self.W_value)
+        q, k, v = (w(x).view(b, n, -1, self.d).transpose(1, 2) for w in maps)
+        y = F.scaled_dot_product_attention(*self.prepared(q, k), v, enable_gqa=True)
+        return self.out_proj(y.transpose(1, 2).reshape(b, n, -1))
+
+
 class TabledAttention(GroupedAttention):
     def forward(self, x, cos, sin):
         self.cos, self.sin = cos, sin
@@ -185,6 +194,7 @@ def model(tmp_path, monkeypatch):
         ("GroupedAttention", 'requires="width == dim"'),
         ("NormedAttention", 'requires=("not single(q_norm)", "not single(k_norm)")'),
         ("TabledAttention", "cos=twice(x, heads, base).cos()"),
+        ("EncodingAttention", 'fixed={"causal": False}'),
     ],
 )
 def test_a_class_with_rotary_positions_is_read_by_its_weights(model, name, part):
