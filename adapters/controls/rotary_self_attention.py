@@ -115,7 +115,7 @@ def control_rotary_attention_of_neighbours(
 ) -> Any:
     """Neighbouring channels in pairs, everything in double precision, rounded once."""
     more = {"bq": bq, "bk": bk, "bv": bv, "q_norm": q_norm, "k_norm": k_norm}
-    wide = {name: None if a is None else a.double() for name, a in more.items()}
+    wide: dict[str, Any] = {name: None if a is None else a.double() for name, a in more.items()}
     matrices = (wq.double(), wk.double(), wv.double(), wo.double())
     return layer(x.double(), matrices, heads, kv_heads, base, rotary_dim, eps, "neighbours", **wide).to(x.dtype)
 
