@@ -54,11 +54,7 @@ def declared(
         return _written(kind, text, options), tuple(says)
     kind, found = likeliest(kind.path, kind.name, kind.supervised, known, options.operator)
     if not (options.operator or found.recognised):
-        raise TargetError(
-            f"{kind.path}: {found.says}; {found.doubts[0].partition(';')[0]}, and it is wrong as no known mistake is: "
-            f"it may compute something else (--operator {kind.operator} checks it all the same, "
-            f"'attnspec init {kind.path}:{kind.name}' writes the mapping, to be edited)"
-        )
+        raise TargetError(_unread(kind, found))
     text, says = found.text(snake(kind.name)), _said(found)
     if found.score.holds:
         KEPT.put(key, json.dumps([text, says]).encode())
@@ -85,6 +81,16 @@ def _is_class(path: Path, name: str) -> bool:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(isinstance(node, ast.ClassDef) and node.name == name and node.bases for node in tree.body)
+
+
+def _unread(kind: Class, found: Mapped) -> str:
+    """Why a class is not judged, and what can be done about it."""
+    none = f"{found.doubts[0].partition(';')[0]}, and it is wrong as no known mistake is: it may compute something else"
+    return (
+        f"{kind.path}: {found.says}; {f'calls end in {found.score.says}' if found.score.says else none} "
+        f"(--operator {kind.operator} checks it all the same, "
+        f"'attnspec init {kind.path}:{kind.name}' writes the mapping, to be edited)"
+    )
 
 
 def _said(found: Mapped) -> list[str]:

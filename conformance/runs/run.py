@@ -43,7 +43,7 @@ class Run:
     def __init__(self, options: Options, command: str = "", found: Sequence[Group] | None = None) -> None:
         """Resolve the targets, unless their groups are known; whatever is wrong with what was asked for is an `Error`.
 
-        Nothing is written before it begins.
+        Nothing is written before it begins but the declarations of classes with weights.
         """
         if not options.on:
             check_device(options.device)

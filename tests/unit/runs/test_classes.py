@@ -114,6 +114,11 @@ class MaskedRotaryAttention(nn.Module):
         return self.wo(y.transpose(1, 2).flatten(2))
 
 
+class UnfinishedAttention(Attention):
+    def scale(self, q):
+        raise NotImplementedError("later")
+
+
 class Sizes:
     pass
 """
@@ -226,6 +231,12 @@ def test_what_agrees_with_nothing_known_is_judged_on_request_alone():
         "check", "my_model.py:DistantAttention", "--operator", "multi_head", "--law", "multi_head.definition"
     )
     assert Exit.VIOLATED == asked.exit_code
+
+
+def test_a_class_that_raises_is_told_with_its_error():
+    result = called("check", "my_model.py:UnfinishedAttention")
+    assert Exit.NOT_LOADED == result.exit_code
+    assert "right in 0 of 2 cases; calls end in NotImplementedError: later (--operator" in result.stderr
 
 
 def test_a_plain_class_is_none_and_a_name_that_says_nothing_is_told():
