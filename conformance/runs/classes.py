@@ -23,6 +23,7 @@ from ..execution.interpreters import parted
 from ..execution.supervisor import Supervisor
 from ..mechanisms.library import Library
 from ..subjects.candidate import DTYPES
+from ..subjects.kinds import KINDS
 from ..subjects.targets import file_of, function_of
 from .mappings import Class, head
 from .options import Options
@@ -68,9 +69,13 @@ def _class(target: str, options: Options, supervised: Supervisor | None, known: 
         return None
     try:
         supervised.declared(path, name)
-    except TargetError:
-        operator = options.operator or operator_of(name)
-        return Class(path, name, operator, supervised, known)
+    except TargetError as error:
+        if options.operator and options.operator not in KINDS:
+            return None
+        try:
+            return Class(path, name, options.operator or operator_of(name), supervised, known)
+        except UsageError as untold:
+            raise TargetError(f"{error}; {untold}") from None
     return None
 
 

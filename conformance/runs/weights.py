@@ -30,6 +30,8 @@ NAMES = {
 """What the names of classes say."""
 WORDED = 8
 """The best candidates that are tried under other words of conventions where none is right."""
+ALONE = ("rmsnorm", "swiglu")
+"""Names that mean one thing alone, so that what has one is wrong if it computes another."""
 EXACT = {"multi_head": ("head",)}
 """Names that say it by themselves alone."""
 
@@ -107,7 +109,8 @@ def likeliest(
     if best := next((one for one in found if one[1].recognised), None):
         return best
     kind, nearest = found[0]
-    return kind, replace(nearest, recognised=kind.operator == "multi_head" and is_plain(path, name))
+    told = is_plain(path, name) if kind.operator == "multi_head" else name.lower().replace("_", "") in ALONE
+    return kind, replace(nearest, recognised=told)
 
 
 def operators_of(name: str) -> list[str]:

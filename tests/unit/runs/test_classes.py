@@ -233,6 +233,12 @@ def test_what_agrees_with_nothing_known_is_judged_on_request_alone():
     assert Exit.VIOLATED == asked.exit_code
 
 
+def test_a_name_that_means_one_thing_is_taken_at_its_word():
+    Path("my_model.py").write_text(MODEL.replace("class FeedForward", "class SwiGLU").replace("F.silu(", "torch.sin("))
+    result = called("check", "my_model.py:SwiGLU", *SWIGLU[2:])
+    assert Exit.VIOLATED == result.exit_code
+
+
 def test_a_class_that_raises_is_told_with_its_error():
     result = called("check", "my_model.py:UnfinishedAttention")
     assert Exit.NOT_LOADED == result.exit_code
