@@ -29,6 +29,8 @@ from .mappings import Class, head
 from .options import Options
 from .weights import Mapped, likeliest, operator_of, operators_of, snake
 
+ROOMS = ("attnspec.execution", "attnspec.subjects", "attnspec.runs")
+"""The packages whose code says how a class is mapped."""
 FOLDER = "classes"
 """The folder of declarations, in that of the results."""
 KEPT = Store(FOLDER, 1 << 20)
@@ -47,9 +49,9 @@ def declared(
     if kind is None:
         return target, ()
     asked = [options.operator] if options.operator else operators_of(kind.name)
-    state = [known[each].digest for each in asked]
+    state = [*(known[each].digest for each in asked), *map(code_of, ROOMS)]
     looks = repr(replace(kind, operator=asked[-1]).survey())
-    key = digest(code_of(__package__), *state, str(kind.path.resolve()), kind.name, looks)
+    key = digest(*state, str(kind.path.resolve()), kind.name, looks)
     if (kept := KEPT.get(key)) is not None:
         text, says = json.loads(kept)
         return _written(kind, text, options), tuple(says)
