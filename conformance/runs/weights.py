@@ -177,6 +177,7 @@ def _extended(kind: Class, best: Score, survey: Survey) -> tuple[Score, list[str
             best.candidate,
             options={**best.candidate.options, **wider.options},
             keywords={key: x for key, x in best.candidate.keywords.items() if key != name},
+            requires=tuple(dict.fromkeys((*best.candidate.requires, *wider.requires))),
         )
         option = next(key for key, x in wider.options.items() if x == f'"{name}"')
         found = scored(kind, [merged], option=option, changed=True)
