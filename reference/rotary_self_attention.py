@@ -8,6 +8,7 @@ import numpy as np
 
 from .attention import attention
 from .decoder import rotated
+from .multi_head import columns_of_a_head
 from .norms import rms_norm
 
 
@@ -38,7 +39,7 @@ def rotary_self_attention(
     q_norm and k_norm [d].
     """
     G = heads if kv_heads is None else kv_heads
-    d = width_of_a_head(wq, wk, wv, wo, heads, G)
+    d = columns_of_a_head(wq, wk, wv, wo, heads, G)
     w = d if rotary_dim is None else rotary_dim
     if w % 2 or not 0 < w <= d or base <= 0 or eps <= 0:
         raise ValueError(f"{w} of {d} channels cannot be rotated in pairs")
@@ -57,13 +58,3 @@ def rotary_self_attention(
         V = x @ wv[:, shared] + bv[shared]
         out += attention(Q[:, None], K[:, None], V[:, None], causal=causal)["out"][:, 0] @ wo[own]
     return out + bo
-
-
-def width_of_a_head(wq, wk, wv, wo, H, G):
-    """How many channels a head has; matrices that the heads do not divide are a `ValueError`."""
-    if H < 1 or G < 1 or H % G or not wq.size or wq.shape[1] % H:
-        raise ValueError(f"{H} heads cannot share {G} heads of keys and values")
-    d = wq.shape[1] // H
-    if wk.shape != (len(wq), G * d) or wv.shape != wk.shape or wo.shape != wq.shape[::-1]:
-        raise ValueError("wk and wv are [dim, kv_heads * d], and wo is [heads * d, dim]")
-    return d

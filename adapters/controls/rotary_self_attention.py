@@ -5,35 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from .. import adapter
+from . import decoder
 from .decoder import split
 
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def normed(x: Any, weight: Any, eps: float) -> Any:
-    """Each head divided by its root mean square, in single precision or better, and stored; none without a weight."""
-    import torch
-
-    if weight is None:
-        return x
-    y = x if x.dtype == torch.float64 else x.float()
-    return (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
-
-
 def turned(x: Any, base: float, width: int | None, neighbours: bool) -> Any:
-    """The first channels in pairs as complex numbers, turned by their token's position."""
+    """The first channels in pairs, turned by their token's position, and the others as they are."""
     import torch
 
     width = int(x.shape[-1] if width is None else width)
     if width % 2 or not 0 < width <= x.shape[-1]:
         raise ValueError("an odd rotary width, or one that is wider than a head")
-    part, rest = x[..., :width], x[..., width:]
-    first, second = (part[..., ::2], part[..., 1::2]) if neighbours else part.chunk(2, -1)
-    theta = base ** (-torch.arange(width // 2, dtype=torch.float64) * 2 / width)
-    angle = torch.arange(x.shape[2])[:, None] * theta
-    z = torch.complex(first.double(), second.double()) * torch.polar(torch.ones_like(angle), angle)
-    parts = [z.real.to(x.dtype), z.imag.to(x.dtype)]
-    return torch.cat([torch.stack(parts, -1).flatten(-2) if neighbours else torch.cat(parts, -1), rest], -1)
+    return torch.cat([decoder.turned(x[..., :width], base, neighbours), x[..., width:]], -1)
+
+
+def normed(x: Any, weight: Any, eps: float) -> Any:
+    """Each head normalised by itself, or as it is without a weight."""
+    return x if weight is None else decoder.normed(x, weight, eps)
 
 
 def projected(x: Any, w: Any, b: Any) -> Any:

@@ -156,12 +156,14 @@ def _of_class(path: Path, name: str, operator: str | None, start: Start) -> str:
     from ..runs.groups import library_of, supervisor_of
     from ..runs.mappings import head
     from ..runs.options import Options
-    from ..runs.weights import likeliest, snake
+    from ..runs.weights import likeliest, operators_of, snake
 
     supervised = supervisor_of(Options())
     if supervised is None:
         raise UsageError("a class is built in a worker process, which this system does not have")
-    kind, found = likeliest(path, name, supervised, library_of(Options()), operator)
+    kind, found = likeliest(
+        path, name, supervised, library_of(Options()), [operator] if operator else operators_of(name)
+    )
     text = found.text(snake(name))
     start.says += [found.says, *(f"{name} is uncertain: {doubt}" for doubt in found.doubts)]
     start.says += [f"{name}: {one}" for one in found.left]

@@ -5,17 +5,17 @@ That file is what is run, replayed, and imported by other processes; it can be c
 
 from __future__ import annotations
 
-import ast
 import atexit
 import functools
-import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from ..data.files import replace_text
 from ..data.store import Store, code_of, digest
 from ..errors import TargetError, UsageError
 from ..execution.beside import stamp_of
@@ -50,12 +50,12 @@ def declared(
         return target, ()
     asked = [options.operator] if options.operator else operators_of(kind.name)
     state = [*(known[each].digest for each in asked), *map(code_of, ROOMS)]
-    looks = repr(replace(kind, operator=asked[-1]).survey())
-    key = digest(*state, str(kind.path.resolve()), kind.name, looks)
+    looks = replace(kind, operator=asked[-1]).survey()
+    key = digest(*state, str(kind.path.resolve()), kind.name, repr(looks))
     if (kept := KEPT.get(key)) is not None:
         text, says = json.loads(kept)
         return _written(kind, text, options), tuple(says)
-    kind, found = likeliest(kind.path, kind.name, kind.supervised, known, options.operator)
+    kind, found = likeliest(kind.path, kind.name, kind.supervised, known, asked, {asked[-1]: looks})
     if not (options.operator or found.recognised):
         raise TargetError(_unread(kind, found))
     text, says = found.text(snake(kind.name)), _said(found)
@@ -84,10 +84,11 @@ def _class(target: str, options: Options, supervised: Supervisor | None, known: 
 def _is_class(path: Path, name: str) -> bool:
     """Whether a file has a class of that name that is made of another one, as modules are; it is not run."""
     try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return (
+            name.isidentifier() and re.search(rf"^class {name}\(".encode(), path.read_bytes(), re.MULTILINE) is not None
+        )
+    except OSError:
         return False
-    return any(isinstance(node, ast.ClassDef) and node.name == name and node.bases for node in tree.body)
 
 
 def _unread(kind: Class, found: Mapped) -> str:
@@ -122,7 +123,7 @@ def _written(kind: Class, text: str, options: Options) -> str:
     text = text.replace(DTYPES, f"dtypes={options.dtypes},") if options.dtypes else text
     place, importing = kind.imported
     beside = os.path.relpath(place, folder.resolve())
-    state = hashlib.sha256(repr(stamp_of(kind.path)).encode()).hexdigest()[:12]
+    state = digest(repr(stamp_of(kind.path)))[:12]
     about = f"{kind.name} of {kind.path.name}, its weights as they were mapped by names and shapes."
     found = f"sys.path.insert(0, str(Path(__file__).resolve().parent / {beside!r}))"
     parts = [
@@ -135,7 +136,7 @@ def _written(kind: Class, text: str, options: Options) -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text("utf-8") != whole:
-            path.write_text(whole, "utf-8")
+            replace_text(path, whole)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     return str(path)

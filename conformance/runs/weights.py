@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from ..errors import Error, TargetError, UsageError
 from ..execution.supervisor import Supervisor
@@ -88,17 +89,22 @@ def mapped(kind: Class, survey: Survey) -> Mapped:
 
 
 def likeliest(
-    path: Path, name: str, supervised: Supervisor, known: Library, operator: str | None = None
+    path: Path,
+    name: str,
+    supervised: Supervisor,
+    known: Library,
+    operators: Sequence[str],
+    surveys: Mapping[str, Survey] = MappingProxyType({}),
 ) -> tuple[Class, Mapped]:
-    """A class with its mapping: of the operators that its name may mean, that with which it agrees best.
+    """A class with its mapping: of some operators, that with which it agrees best; `surveys` are those that are known.
 
     Where it is none of them, the error is that of the last, which asks for least.
     """
     found, errors = list[tuple[Class, Mapped]](), list[Error]()
-    for each in [operator] if operator else operators_of(name):
+    for each in operators:
         kind = Class(path, name, each, supervised, known)
         try:
-            found.append((kind, mapped(kind, kind.survey())))
+            found.append((kind, mapped(kind, surveys.get(each) or kind.survey())))
         except (TargetError, UsageError) as error:
             errors.append(error)
             continue
