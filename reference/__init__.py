@@ -33,7 +33,7 @@ from .distillation import (
 )
 from .document_masks import document_mask
 from .dropout import dropout
-from .feed_forward import gated_activation, gated_activation_gradient, swiglu, swiglu_gradient
+from .feed_forward import feed_forward, gated_activation, gated_activation_gradient, swiglu, swiglu_gradient
 from .forgetting import (
     forgetting_attention,
     forgetting_attention_gradient,
@@ -187,6 +187,7 @@ __all__ = [
     "draft_verification",
     "dropout",
     "einsum",
+    "feed_forward",
     "filter_rows",
     "forgetting_attention",
     "forgetting_attention_gradient",

@@ -1,11 +1,30 @@
-"""The gated feed-forward layer of one token at a time, its gradients, and its activation by itself.
+"""Feed-forward layers of one token at a time, the gradients of one, and gated activations by themselves.
 
+Vaswani et al. 2017, Attention is all you need, arXiv:1706.03762, equation 2;
 Shazeer 2020, GLU variants improve transformer, arXiv:2002.05202, equations 5 and 6.
 """
 
 import math
 
 import numpy as np
+
+
+def feed_forward(x, w_up, w_down, b_up=0.0, b_down=0.0, w_gate=None, b_gate=None, *, activation="gelu"):
+    """a(x W_up + b_up) W_down + b_down for x [..., dim]; a gate, a(x W_gate + b_gate), multiplies what has no function.
+
+    w_up and w_gate are [dim, hidden], w_down [hidden, dim]; biases are [hidden] and [dim].
+    """
+    gated = w_gate is not None and np.ndim(w_gate) > 0
+    fitting(x, w_gate if gated else w_up, w_up, w_down)
+    if not gated and np.ndim(b_gate):
+        raise ValueError("the bias of a gate without a gate")
+    out = np.empty(x.shape)
+    for token in np.ndindex(x.shape[:-1]):
+        up = x[token] @ w_up + b_up  # [hidden]
+        gate = x[token] @ w_gate + (0.0 if b_gate is None else b_gate) if gated else up
+        opened = np.array([FUNCTIONS[activation](float(z)) for z in gate])
+        out[token] = (opened * up if gated else opened) @ w_down + b_down
+    return out
 
 
 def swiglu(x, w_gate, w_up, w_down):
@@ -100,6 +119,15 @@ ACTIVATIONS = {
     "gelu_tanh": lambda z, _: z * (1 + math.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3))) / 2,
 }
 """What becomes of a gate."""
+FUNCTIONS = {
+    "gelu": lambda z: ACTIVATIONS["gelu"](z, 1.0),
+    "gelu_tanh": lambda z: ACTIVATIONS["gelu_tanh"](z, 1.0),
+    "quick_gelu": lambda z: ACTIVATIONS["silu"](z, 1.702),
+    "silu": lambda z: ACTIVATIONS["silu"](z, 1.0),
+    "relu": lambda z: math.nan if math.isnan(z) else max(z, 0.0),
+    "relu_squared": lambda z: math.nan if math.isnan(z) else max(z, 0.0) ** 2,
+}
+"""What becomes of a hidden unit."""
 SLOPES = {
     "silu": lambda z, alpha: sigmoid(alpha * z) + silu(alpha * z) * (1 - sigmoid(alpha * z)),
     "gelu": lambda z, _: math.erfc(-z / math.sqrt(2)) / 2 + z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi),

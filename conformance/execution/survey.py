@@ -38,6 +38,8 @@ WORDS = {
     "head_dim": "head_dim d_head dim_head head_size d_k d_v d_kv",
     "vocab": "vocab_size n_vocab vocab num_embeddings num_tokens n_tokens vocabulary_size vocab_len padded_vocab_size",
     "layers": "n_layer n_layers num_layers num_hidden_layers depth layers num_blocks n_blocks nlayers n_block",
+    "activation": "activation hidden_act act act_fn hidden_activation activation_function activation_fn",
+    "expansion": "mlp_ratio expansion mult expansion_factor ff_mult expand widening_factor",
     "bias": "bias qkv_bias use_bias attention_bias mlp_bias out_bias proj_bias attn_bias",
     "eps": "eps epsilon norm_eps variance_epsilon layer_norm_eps rms_norm_eps layer_norm_epsilon",
     "base": "base theta rope_theta rotary_base rope_base",
@@ -60,8 +62,10 @@ FIXED: dict[str, Any] = {
 DROPPED = 0.1
 """The share that a module of torch drops in training, and nothing of in evaluation, in which it is called."""
 ALWAYS = {"batch_first": True}
-LEFT = ("head_dim",)
+LEFT = ("head_dim", *WORDS["activation"].split(), *WORDS["expansion"].split())
 """What is left at its default where it has one."""
+WORDED = ("bias", "activation")
+"""What is one word for all cases, and no size of theirs."""
 CONFIGS = ("config", "cfg", "args", "conf", "params", "hparams", "model_args")
 Guess = Callable[[str], tuple[str, Any] | None]
 
@@ -164,7 +168,7 @@ def _guesses(roles: Sequence[Role], uses: dict[str, None], dropping: bool = Fals
     def guess(name: str) -> tuple[str, Any] | None:
         for role, words in WORDS.items():
             if role in known and name.lower() in words.split():
-                if role != "bias":
+                if role not in WORDED:
                     uses[role] = None
                 return known[role]
         if name == "rngs" and (nnx := sys.modules.get("flax.nnx")) is not None:

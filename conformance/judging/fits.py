@@ -42,13 +42,18 @@ def fit_of(
     device: str,
     words: Mapping[str, str] | None = None,
     replies: dict[tuple[Any, ...], Reply] | None = None,
+    claimed: bool = False,
 ) -> Fit:
-    """What a subject's answer to a case is; one among `replies` is not asked for again."""
+    """What a subject's answer to a case is, by the precision that is `claimed` or by any looser one.
+
+    One among `replies` is not asked for again.
+    """
     said = {**operator.words, **operator.declared(subject.claims.conventions), **(words or {})}
     bench = Bench(subject, operator, dtype, device, said)
     trial = Trial(bench, sample)
     trial.replies = trial.replies if replies is None else replies
-    grades = looser(dtype, subject.claims.grade(dtype))
+    own = subject.claims.grade(dtype)
+    grades = (own,) if claimed else looser(dtype, own)
     outcome = judged(trial, definition_law(operator), grades, weighed=False, kind_alone=True)
     if outcome.fault is not None and outcome.fault.kind in ("hung", "slow"):
         return "stuck"
@@ -63,11 +68,17 @@ def fit_of(
 
 
 def fits_of(
-    subject: AdapterSubject, operator: Mechanism, cases: Iterable[Sample], dtype: str, device: str
+    subject: AdapterSubject,
+    operator: Mechanism,
+    cases: Iterable[Sample],
+    dtype: str,
+    device: str,
+    *,
+    claimed: bool = False,
 ) -> list[Fit]:
-    """What a subject's answers to some cases are."""
+    """What a subject's answers to some cases are, by the precision that is `claimed` or by any looser one."""
     with subject.session():
-        return [fit_of(subject, operator, sample, dtype, device) for sample in cases]
+        return [fit_of(subject, operator, sample, dtype, device, claimed=claimed) for sample in cases]
 
 
 def share_of_right(

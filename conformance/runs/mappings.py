@@ -163,8 +163,7 @@ def _score(
     cases: int,
     wrong: int = WRONG,
 ) -> Score:
-    operator = subject.mechanism.stating
-    bench = Bench(subject, operator, DTYPE, "cpu", {**operator.words, **words})
+    operator, bench = subject.mechanism.stating, _bench(subject, words)
     claimed = subject.claims.grade(DTYPE)
     held = tried = 0
     says = ""
@@ -196,13 +195,16 @@ def _samples(subject: AdapterSubject, option: str) -> Iterator[Sample]:
 def recognised(kind: Class, nearest: Score, scores: Sequence[Score]) -> tuple[Score, bool]:
     """The mapping by which a class is judged that is right under none, and whether it computes its operator at all.
 
-    It is the nearest, if that is right in many cases, or one under which all cases are wrong as a known mistake is.
+    It is the nearest, if that is right in many cases, or in none as it returns something else in each call, or one
+    under which all cases are wrong as a known mistake is.
     """
     others = [score.candidate for score in scores if score.candidate is not nearest.candidate]
     with _subjects(kind, [nearest.candidate, *others]) as subjects:
         for candidate, subject in subjects:
             with subject.session():
                 if candidate is nearest.candidate:
+                    if _wavers(subject, nearest.words):
+                        return nearest, True
                     whole = _score(candidate, subject, nearest.words, "", ALL, ALL)
                     if whole.share > OFTEN:
                         return whole, True
@@ -212,10 +214,29 @@ def recognised(kind: Class, nearest: Score, scores: Sequence[Score]) -> tuple[Sc
     return nearest, False
 
 
+def _wavers(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
+    """Whether two calls of one case differ by far, as where something is dropped at random."""
+    bench, output = _bench(subject, words), next(iter(subject.mechanism.stating.outputs))
+    for sample in itertools.islice(_samples(subject, ""), CASES):
+        try:
+            first, second = (
+                np.asarray(t.observed(output, t.base)) for t in (Trial(bench, sample), Trial(bench, sample))
+            )
+        except (Declined, Faulted):
+            return False
+        if not np.allclose(first, second, NEAR, NEAR * np.abs(first).max(initial=0), equal_nan=True):
+            return True
+    return False
+
+
+def _bench(subject: AdapterSubject, words: Mapping[str, str]) -> Bench:
+    stating = subject.mechanism.stating
+    return Bench(subject, stating, DTYPE, "cpu", {**stating.words, **words})
+
+
 def _mistaken(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
     """Whether all first outputs are those of one known mistake, and not all those of the definition."""
-    stating = subject.mechanism.stating
-    bench = Bench(subject, stating, DTYPE, "cpu", {**stating.words, **words})
+    stating, bench = subject.mechanism.stating, _bench(subject, words)
     output, left, wrong = next(iter(stating.outputs)), [*stating.mistakes.values()], False
     for sample in itertools.islice(_samples(subject, ""), CASES):
         trial = Trial(bench, sample)

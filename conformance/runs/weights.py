@@ -23,6 +23,7 @@ NAMES = {
     "multi_head": ("attention", "mha", "gqa", "mqa", "attn"),
     "rotary_self_attention": (),
     "swiglu": ("swiglu", "feedforward", "mlp", "ffn"),
+    "feed_forward": ("geglu", "reglu"),
     "rms_norm": ("rmsnorm",),
     "layer_norm": ("layernorm",),
     "transformer_block": ("block", "decoderlayer", "transformerlayer"),
@@ -114,15 +115,19 @@ def likeliest(
         raise errors[-1]
     if best := next((one for one in found if one[1].recognised), None):
         return best
-    kind, nearest = found[0]
-    told = is_plain(path, name) if kind.operator == "multi_head" else name.lower().replace("_", "") in ALONE
-    return kind, replace(nearest, recognised=told)
+    told = [one for one in found if is_plain(path, name, one[0].operator)]
+    kind, nearest = (told or found)[0]
+    return kind, replace(nearest, recognised=bool(told) or name.lower().replace("_", "") in ALONE)
+
+
+WIDER = {"multi_head": ("rotary_self_attention",), "swiglu": ("feed_forward",)}
+"""What else a name may mean: attention with rotary positions, and a feed-forward with biases or another function."""
 
 
 def operators_of(name: str) -> list[str]:
-    """The operators that the name of a class may mean: attention may have rotary positions."""
+    """The operators that the name of a class may mean, the plainest first."""
     first = operator_of(name)
-    return [first, "rotary_self_attention"] if first == "multi_head" else [first]
+    return [first, *WIDER.get(first, ())]
 
 
 def operator_of(name: str) -> str:

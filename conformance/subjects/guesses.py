@@ -88,6 +88,8 @@ def _operator_of(adapter: Adapter, known: Library) -> str:
             return named
     ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
     found = [name for name in ours if is_spelt(adapter, known[name])]
+    if len(found) > 1:  # of a layer with a gate and one without, that which has all of its parameters
+        found = [name for name in found if len(known[name].required) == len(_needed(adapter))]
     return found[0] if len(found) == 1 else _by_its_file(adapter, known)
 
 

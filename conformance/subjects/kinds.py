@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..execution.survey import Weight
+
 HEADS, KV_HEADS, HEAD_DIM, DIM, HIDDEN, VOCAB, LAYERS = 6, 2, 10, 60, 88, 47, 2
 """Sizes at which a class is built: no two are the same, so that a shape says what its axes are."""
 
@@ -66,7 +68,7 @@ LAST = ("weight", "bias", "kernel", "scale")
 class Kind:
     """What a class of one operator may be built from, and what it is to hold."""
 
-    sizes: Mapping[str, tuple[str, int | float]]
+    sizes: Mapping[str, tuple[str, int | float | str]]
     """By role, as it is written in sizes of a case, and its value at which the class is built."""
     weights: Mapping[str, tuple[str, tuple[str, ...]]]
     """By weight, the part that it is and its axes."""
@@ -75,6 +77,7 @@ class Kind:
 
 ATTENTION = {"heads": ("heads", HEADS), "kv_heads": ("kv_heads or heads", KV_HEADS), "width": ("dim", DIM)}
 BIAS = {"bias": ("False", False)}
+OPENED = {"activation": ('"silu"', "silu")}
 ATTENDING = {
     "wq": ("q", ("dim", "width")),
     "wk": ("k", ("dim", "kv_width")),
@@ -95,6 +98,7 @@ BLOCK = {
     "eps": ("eps", 1e-5),
     "base": ("base", 10000.0),
     **BIAS,
+    **OPENED,
 }
 HALVES_OF_BLOCK = {
     "attention_norm": ("attention_norm", ("dim",)),
@@ -126,7 +130,11 @@ KINDS = {
             "k_norm": ("k_norm", ("head_dim",)),
         },
     ),
-    "swiglu": Kind({"hidden": ("hidden", HIDDEN), "width": ("dim", DIM), **BIAS}, FEED_FORWARD),
+    "swiglu": Kind({"hidden": ("hidden", HIDDEN), "width": ("dim", DIM), **BIAS, **OPENED}, FEED_FORWARD),
+    "feed_forward": Kind(
+        {"hidden": ("hidden", HIDDEN), "width": ("dim", DIM), "activation": ('"gelu"', "gelu"), "expansion": ("4", 4)},
+        {**FEED_FORWARD, "b_gate": ("gate", ("hidden",)), "b_up": ("up", ("hidden",)), "b_down": ("down", ("dim",))},
+    ),
     "rms_norm": Kind({"width": ("n", DIM), "eps": ("eps", 1e-5)}, {"weight": ("norm", ("n",))}, epsilon=True),
     "layer_norm": Kind(
         {"width": ("n", DIM), "eps": ("eps", 1e-5)},
@@ -169,3 +177,8 @@ def is_bias(path: str) -> bool:
     """Whether a parameter is a bias by its name."""
     last = path.lower().rpartition(".")[2]
     return last in BIASES or last.endswith("_bias") or last.startswith(("bias_", "b_"))
+
+
+def outputs_first(weight: Weight) -> bool:
+    """Whether a matrix is held as torch's Linear has it, output channels first."""
+    return "Linear" in weight.holder or weight.holder == "MultiheadAttention"

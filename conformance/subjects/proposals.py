@@ -13,6 +13,7 @@ from dataclasses import replace
 from ..errors import UsageError
 from ..execution.survey import Role, Survey, Weight
 from .candidate import Candidate
+from .feed_forward import EXCHANGED, functions_of, hidden_of, maps_of, told_by_shape
 from .handed import WANTED, call_of
 from .kinds import (
     CAUSAL,
@@ -28,6 +29,7 @@ from .kinds import (
     SECTIONS,
     VOCAB,
     Kind,
+    outputs_first,
     part_of,
 )
 from .layers import layered
@@ -43,6 +45,8 @@ OPTIONAL = ("kv_heads", "rotary_dim")
 """Options that are none by default, and so in the factory."""
 ONE_PLUS = ("q_norm", "k_norm")
 """Weights of norms that a class may keep as what is added to one."""
+GIVEN = {"rotary_self_attention": ONE_PLUS, "feed_forward": ("w_gate",)}
+"""Optional weights that a class which has them cannot do without."""
 EPSILONS = (1e-5, 1e-6, 1e-8)
 
 
@@ -62,27 +66,16 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
     if "layers" in kind.sizes:
         survey = replace(survey, weights=layered(survey.weights, LAYERS))
     if unlike := differences(operator, survey.weights):
-        name = survey.built.partition("(")[0].rpartition(".")[2]
-        raise UsageError(f"{name} is not a {operator} as attnspec defines it: {'; '.join(unlike)}{_inner(survey)}")
+        raise UsageError(
+            f"{_name(survey)} is not a {operator} as attnspec defines it: {'; '.join(unlike)}{_inner(survey)}"
+        )
     mappings = _mappings(operator, kind, survey)
     called = _called(operator, survey)
-    fixed: list[dict[str, str]] = [{}]
-    if operator == "multi_head":
-        fixed = [{"causal": "True"}, {}] if called.same else [{}, {"causal": "True"}]
-    if operator == "rotary_self_attention":
-        fixed = [{}, {"causal": "False"}]
-    if (kind.epsilon or "q_norm" in mappings[0]) and "eps" not in survey.uses:
-        fixed = [{**one, "eps": repr(eps)} for one in fixed for eps in EPSILONS]
-    if "base" in kind.sizes and "base" not in survey.uses and "base" not in called.call:
-        fixed = [{**one, "base": "10000.0"} for one in fixed]
-    if operator in ATTENDING and "heads" not in survey.uses:
-        fixed = [{**one, "heads": "1"} for one in fixed]
+    fixed = _fixed(operator, survey, called, mappings[0])
     one_key = operator in ATTENDING and _has_one_key(survey)
-    head = replace(called, factory=_factory(kind, survey, one_key), operator=operator, framework=survey.framework)
-    if operator == "rotary_self_attention":
-        head = replace(head, requires=_required(survey, called, mappings[0]))
-    if one_key:
-        head = replace(head, requires=(*head.requires, "kv_width * heads == width"))
+    requires = _required(operator, survey, called, mappings[0], one_key)
+    factory = _factory(kind, survey, one_key)
+    head = replace(called, factory=factory, operator=operator, framework=survey.framework, requires=requires)
     calls = [head]
     if operator in POSITIONED and survey.framework == "torch" and (masked := call_of(survey.takes, masked=True)):
         calls.insert(0, replace(head, call=masked, keywords={}))
@@ -90,6 +83,11 @@ def candidates(operator: str, survey: Survey) -> list[Candidate]:
         calls = [each for call in calls for each in _projected(call)]
     made = [replace(call, weights=weights, fixed=one) for call in calls for weights in mappings for one in fixed]
     return made[:MOST]
+
+
+def _name(survey: Survey) -> str:
+    """The name of the class that was built."""
+    return survey.built.partition("(")[0].rpartition(".")[2]
 
 
 def _has_one_key(survey: Survey) -> bool:
@@ -117,11 +115,36 @@ def _projected(head: Candidate) -> list[Candidate]:
     ]
 
 
-def _required(survey: Survey, called: Candidate, weights: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
-    """What holds of all calls of attention with rotary positions: heads as wide as tokens, and norms that are given."""
-    free = "head_dim" in survey.uses and "heads" not in called.call
-    normed = [f"not single({norm})" for norm in ONE_PLUS if norm in weights]
-    return tuple(normed if free else ["width == dim", *normed])
+def _fixed(operator: str, survey: Survey, called: Candidate, weights: Mapping[str, object]) -> list[dict[str, str]]:
+    """The options that a class may have in all calls, where its constructor does not take them."""
+    kind = KINDS[operator]
+    fixed: list[dict[str, str]] = [{}]
+    if operator == "multi_head":
+        fixed = [{"causal": "True"}, {}] if called.same else [{}, {"causal": "True"}]
+    if operator == "rotary_self_attention":
+        fixed = [{}, {"causal": "False"}]
+    if operator == "feed_forward":
+        fixed = [{"activation": f'"{function}"'} for function in functions_of(_name(survey))]
+    if (kind.epsilon or "q_norm" in weights) and "eps" not in survey.uses:
+        fixed = [{**one, "eps": repr(eps)} for one in fixed for eps in EPSILONS]
+    if "base" in kind.sizes and "base" not in survey.uses and "base" not in called.call:
+        fixed = [{**one, "base": "10000.0"} for one in fixed]
+    if operator in ATTENDING and "heads" not in survey.uses:
+        fixed = [{**one, "heads": "1"} for one in fixed]
+    return fixed
+
+
+def _required(
+    operator: str, survey: Survey, called: Candidate, weights: Mapping[str, object], one_key: bool
+) -> tuple[str, ...]:
+    """What holds of all calls: heads as wide as tokens, weights that are given, hidden units as a multiple of them."""
+    given = [f"not single({name})" for name in GIVEN.get(operator, ()) if name in weights]
+    if operator == "feed_forward":
+        times = hidden_of(survey) // DIM
+        return (*given, *(() if "hidden" in survey.uses else (f"hidden == {times} * dim",)))
+    if operator == "rotary_self_attention" and not ("head_dim" in survey.uses and "heads" not in called.call):
+        given.insert(0, "width == dim")
+    return (*given, "kv_width * heads == width") if one_key else tuple(given)
 
 
 def _inner(survey: Survey) -> str:
@@ -198,7 +221,11 @@ def _mappings(operator: str, kind: Kind, survey: Survey) -> list[dict[str, str |
     parts = {(part, len(axes)): name for name, (part, axes) in kind.weights.items()}
     choices: list[list[dict[str, str]]] = []
     held: dict[str, Weight] = {}
-    named = told_by_shape(_named(kind, survey.weights))
+    if operator == "feed_forward":
+        sizes["hidden"] = hidden_of(survey)
+        named = maps_of(survey, sizes["hidden"])
+    else:
+        named = told_by_shape(_named(kind, survey.weights))
     for part, weight in named:
         options = list(_held(weight, part.rstrip("?"), parts, kind, sizes, grouped))
         if part in EXCHANGED:  # names that say neither
@@ -239,7 +266,8 @@ def _wanted_shape(part: str, kind: Kind, sizes: Mapping[str, int], survey: Surve
 
 def _wanted(name: str, axes: tuple[str, ...], operator: str) -> bool:
     """Whether a weight is never left out, as a bias of attention may be."""
-    return operator not in ATTENDING or (len(axes) == 2 and name != "wo")
+    optional = {"feed_forward": "w_gate"}.get(operator, "wo")
+    return operator not in (*ATTENDING, "feed_forward") or (len(axes) == 2 and name != optional)
 
 
 def _alike(choices: list[list[dict[str, str]]]) -> Iterator[tuple[dict[str, str], ...]]:
@@ -274,23 +302,6 @@ def _named(kind: Kind, weights: Sequence[Weight]) -> list[tuple[str, Weight]]:
             )
         found.append((part, weight))
     return found
-
-
-def told_by_shape(named: list[tuple[str, Weight]]) -> list[tuple[str, Weight]]:
-    """The parts as they are, but for those of a feed-forward whose names are numbers, where shapes tell the last.
-
-    Which of the two others is the gate is then open, which a `?` says.
-    """
-    matrices = {w.path: w.shape for part, w in named if part in ("gate", "up", "down") and _turned(w)}
-    parts = {w.path: part for part, w in named}
-    if all((shape == (DIM, HIDDEN)) == (parts[path] == "down") for path, shape in matrices.items()):
-        return named
-    others = iter(("gate?", "up?"))
-    told = {path: "down" if shape == (DIM, HIDDEN) else next(others, parts[path]) for path, shape in matrices.items()}
-    return [(told.get(w.path, part), w) for part, w in named]
-
-
-EXCHANGED = {"gate?": "up", "up?": "gate"}
 
 
 def guessed_by_order(operator: str, survey: Survey) -> bool:
@@ -336,12 +347,7 @@ def _held(
             yield {name: f"1 + {weight.path}"}
     else:
         fits = plain * (weight.shape == expected), turned * (weight.shape == expected[::-1])
-        yield from (fits[1] or fits[0]) if _turned(weight) else [*fits[0], *fits[1]]
-
-
-def _turned(weight: Weight) -> bool:
-    """Whether a matrix is held as torch's Linear has it, output channels first."""
-    return "Linear" in weight.holder or weight.holder == "MultiheadAttention"
+        yield from (fits[1] or fits[0]) if outputs_first(weight) else [*fits[0], *fits[1]]
 
 
 def _by_head(weight: Weight, name: str) -> Iterator[dict[str, str]]:

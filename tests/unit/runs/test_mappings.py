@@ -42,6 +42,11 @@ class CubicFeedForward(FeedForward):
         return x**3
 
 
+class DroppingFeedForward(FeedForward):
+    def gate(self, x):
+        return F.dropout(F.elu(x), 0.1)
+
+
 class ShortFeedForward(FeedForward):
     def forward(self, x):
         return super().forward(x) * (1 if x.shape[-1] > 1 else 2)
@@ -76,9 +81,15 @@ def test_one_that_is_wrong_is_not_tried_to_the_end(made):
 
 
 @pytest.mark.parametrize(
-    ("name", "known"), [("RectifiedFeedForward", True), ("ShortFeedForward", True), ("CubicFeedForward", False)]
+    ("name", "known"),
+    [
+        ("RectifiedFeedForward", True),
+        ("ShortFeedForward", True),
+        ("DroppingFeedForward", True),
+        ("CubicFeedForward", False),
+    ],
 )
-def test_a_class_is_recognised_by_a_known_mistake_or_by_the_cases_in_which_it_is_right(made, name, known):
+def test_a_class_is_recognised_by_a_known_mistake_by_cases_that_are_right_or_by_calls_that_differ(made, name, known):
     kind = made(name)
     scores = fared(kind)
     assert known == recognised(kind, scores[0], scores)[1]

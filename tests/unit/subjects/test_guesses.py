@@ -109,6 +109,7 @@ def test_parameters_say_the_operator_where_the_name_does_not():
     assert "merge_states" == named_by_parameters(lambda o1, lse1, o2, lse2: o1)
     assert "multi_head" == named_by_parameters(lambda x, wq, wk, wv, wo, n_heads: x)
     assert "swiglu" == named_by_parameters(lambda x, w1, w2, w3: x)
+    assert "feed_forward" == named_by_parameters(lambda x, w1, b1, w2, b2: x)
 
 
 def test_parameters_decide_between_operators_that_share_a_name():
@@ -122,7 +123,7 @@ def test_parameters_decide_between_operators_that_share_a_name():
     assert "swiglu_gradient" == of("swiglu_bwd", lambda x, w_gate, w_up, w_down, dy: x)
 
 
-@pytest.mark.parametrize("function", [lambda x: x, lambda x, w1, b1, w2, b2: x, lambda x, shift, scale: x])
+@pytest.mark.parametrize("function", [lambda x: x, lambda x, w1, b1, b3: x, lambda x, shift, scale: x])
 def test_parameters_of_no_operator_or_of_several_say_none(function):
     with pytest.raises(UsageError, match="does not say which operator it is"):
         named_by_parameters(function)

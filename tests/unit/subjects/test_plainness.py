@@ -75,11 +75,35 @@ def path(tmp_path):
     ],
 )
 def test_plain_attention_is_told_by_its_words(path, name, plain):
-    assert plain == is_plain(path, name)
+    assert plain == is_plain(path, name, "multi_head")
 
 
 def test_a_file_that_is_no_python_says_nothing(tmp_path):
     file = Path(tmp_path, "model.py")
     file.write_text("class Attention(:")
-    assert not is_plain(file, "Attention")
-    assert not is_plain(Path(tmp_path, "none.py"), "Attention")
+    assert not is_plain(file, "Attention", "multi_head")
+    assert not is_plain(Path(tmp_path, "none.py"), "Attention", "multi_head")
+
+
+LAYERS = """
+class MLP:
+    def forward(self, x):
+        return self.c_proj(self.dropout(F.gelu(self.c_fc(x))))
+
+
+class NormedMLP(MLP):
+    def forward(self, x):
+        return super().forward(self.norm(x))
+
+
+class ExpertMLP(MLP):
+    pass
+"""
+
+
+@pytest.mark.parametrize(("name", "plain"), [("MLP", True), ("NormedMLP", False), ("ExpertMLP", False)])
+def test_a_plain_feed_forward_is_told_by_its_words(tmp_path, name, plain):
+    file = Path(tmp_path, "model.py")
+    file.write_text(LAYERS)
+    assert plain == is_plain(file, name, "feed_forward")
+    assert not is_plain(file, name, "swiglu")
