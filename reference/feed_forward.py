@@ -9,19 +9,19 @@ import math
 import numpy as np
 
 
-def feed_forward(x, w_up, w_down, b_up=0.0, b_down=0.0, w_gate=None, b_gate=None, *, activation="gelu"):
+def feed_forward(x, w_up, w_down, b_up=0.0, b_down=0.0, w_gate=0.0, b_gate=0.0, *, activation="gelu"):
     """a(x W_up + b_up) W_down + b_down for x [..., dim]; a gate, a(x W_gate + b_gate), multiplies what has no function.
 
     w_up and w_gate are [dim, hidden], w_down [hidden, dim]; biases are [hidden] and [dim].
     """
-    gated = w_gate is not None and np.ndim(w_gate) > 0
+    gated = np.ndim(w_gate) > 0
     fitting(x, w_gate if gated else w_up, w_up, w_down)
     if not gated and np.ndim(b_gate):
         raise ValueError("the bias of a gate without a gate")
     out = np.empty(x.shape)
     for token in np.ndindex(x.shape[:-1]):
         up = x[token] @ w_up + b_up  # [hidden]
-        gate = x[token] @ w_gate + (0.0 if b_gate is None else b_gate) if gated else up
+        gate = x[token] @ w_gate + b_gate if gated else up
         opened = np.array([FUNCTIONS[activation](float(z)) for z in gate])
         out[token] = (opened * up if gated else opened) @ w_down + b_down
     return out

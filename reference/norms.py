@@ -38,13 +38,15 @@ def rms_norm(x, weight, *, eps=1e-5, eps_place="inside", weight_form="plain"):
     return out
 
 
-def residual_rms_norm(x, residual, weight, *, eps=1e-5, eps_place="inside", weight_form="plain"):
-    """The residual stream [..., n] with x added to it, normalised by rows and as it is."""
+def residual_rms_norm(x, residual, weight, bias=0.0, *, eps=1e-5, eps_place="inside", weight_form="plain"):
+    """The residual stream [..., n] with x and a bias [n] added to it, normalised by rows and as it is."""
     if residual.shape != x.shape:
         raise ValueError("what is added has the shape of the stream")
     if not eps > 0:
         raise ValueError("epsilon is positive")
-    summed = np.array([a + b for a, b in zip(np.ravel(x), np.ravel(residual), strict=True)]).reshape(x.shape)
+    biases = np.broadcast_to(bias, x.shape)
+    terms = zip(np.ravel(x), np.ravel(residual), np.ravel(biases), strict=True)
+    summed = np.array([a + b + c for a, b, c in terms]).reshape(x.shape)
     out = rms_norm(summed, weight, eps=eps, eps_place=eps_place, weight_form=weight_form)
     return {"out": out, "summed": summed}
 

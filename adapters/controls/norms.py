@@ -186,20 +186,20 @@ def control_maximum_of_sorted_entries(x: Any) -> Any:
 
 
 @adapter("residual_rms_norm", dtypes=DTYPES, conventions=PLAIN)
-def control_stream_in_place(x: Any, residual: Any, weight: Any, *, eps: float = 1e-5) -> Any:
-    """The sum is stored first, and the norm reads what was stored."""
+def control_stream_in_place(x: Any, residual: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5) -> Any:
+    """The sum is stored first, and the norm reads what was stored; a bias is added to what is added."""
     import torch
 
-    stream = (x.float() + residual.float()).to(x.dtype)
+    stream = ((x if bias is None else x + bias).float() + residual.float()).to(x.dtype)
     y = stream.float()
     out = (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
     return out, stream
 
 
 @adapter("residual_rms_norm", dtypes=DTYPES, conventions=PLAIN | {"weight_form": "one_plus"})
-def control_sum_in_registers(x: Any, residual: Any, weight: Any, *, eps: float = 1e-5) -> Any:
+def control_sum_in_registers(x: Any, residual: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5) -> Any:
     """The norm reads the sum as it was before it is rounded, in double precision."""
-    y = x.double() + residual.double()
+    y = x.double() + residual.double() + (0 if bias is None else bias.double())
     normed = y / (y.square().mean(-1, keepdim=True) + eps).sqrt()
     return {"summed": y.to(x.dtype), "out": (normed * (1 + weight.double())).to(x.dtype)}
 

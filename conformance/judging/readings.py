@@ -282,10 +282,10 @@ def _instead(subject: AdapterSubject, device: str, known: Sequence[Way]) -> list
     """
     own, shown = subject.adapter.like, {way.shown: None for way in known if way.parameters and way.shown}
     right = _is_right(subject, shown, device)
-    if right and not any(way.is_number for way in known):
+    if right and not any(way.kind == "number" for way in known):
         return []
     if _is_known(subject, own):
-        known = [way for way in known if way.parameters or way.is_number]
+        known = [way for way in known if way.parameters or way.kind == "number"]
         if not known or (not right and _is_whole(subject, own) and _is_right_at_times(subject, device)):
             return []
     share = 1.0 if right else share_of_answers(subject, subject.mechanism, subject.claims.dtypes[0], device)
@@ -331,9 +331,9 @@ def _is_whole(subject: AdapterSubject, like: str) -> bool:
 
 
 def _parameters(subject: AdapterSubject, like: str) -> tuple[int, int]:
-    """How many parameters of a known interface a function has, and of how many."""
+    """How many parameters of a known interface that are passed something a function has, and of how many."""
     taken = subject.form.taken
-    return len(taken.passed) if taken else 0, len(signature_named(like).mapped)
+    return len(taken.passed) - len(taken.left) if taken else 0, len(signature_named(like).mapped)
 
 
 def _is_right_at_times(subject: AdapterSubject, device: str) -> bool:

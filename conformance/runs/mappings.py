@@ -214,6 +214,17 @@ def recognised(kind: Class, nearest: Score, scores: Sequence[Score]) -> tuple[Sc
     return nearest, False
 
 
+def mistaken(kind: Class, tried: Sequence[Score], option: str) -> Score | None:
+    """The first of some candidates of which all cases that give an option are wrong as a known mistake is."""
+    with _subjects(kind, [score.candidate for score in tried]) as subjects:
+        for score, (_, subject) in zip(tried, subjects, strict=True):
+            with subject.session():
+                for words in (score.words, *_others(subject.mechanism.stating)):
+                    if _mistaken(subject, words, option):
+                        return replace(score, words=words)
+    return None
+
+
 def _wavers(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
     """Whether two calls of one case differ by far, as where something is dropped at random."""
     bench, output = _bench(subject, words), next(iter(subject.mechanism.stating.outputs))
@@ -234,11 +245,14 @@ def _bench(subject: AdapterSubject, words: Mapping[str, str]) -> Bench:
     return Bench(subject, stating, DTYPE, "cpu", {**stating.words, **words})
 
 
-def _mistaken(subject: AdapterSubject, words: Mapping[str, str]) -> bool:
-    """Whether all first outputs are those of one known mistake, and not all those of the definition."""
+def _mistaken(subject: AdapterSubject, words: Mapping[str, str], option: str = "") -> bool:
+    """Whether all first outputs are those of one known mistake, and not all those of the definition.
+
+    Of an option, only the cases that give it are looked at.
+    """
     stating, bench = subject.mechanism.stating, _bench(subject, words)
     output, left, wrong = next(iter(stating.outputs)), [*stating.mistakes.values()], False
-    for sample in itertools.islice(_samples(subject, ""), CASES):
+    for sample in itertools.islice(_samples(subject, option), CASES):
         trial = Trial(bench, sample)
         try:
             y = trial.observed(output, trial.base)

@@ -13,9 +13,10 @@ from ..execution.supervisor import Supervisor
 from ..execution.survey import Survey
 from ..mechanisms.library import Library
 from ..subjects.kinds import KINDS
+from ..subjects.masks import contrary, extensions, further, option_of, said, without_empty_rows
 from ..subjects.plainness import is_plain
-from ..subjects.proposals import candidates, extensions, guessed_by_order
-from .mappings import ALL, Class, Score, recognised, scored
+from ..subjects.proposals import candidates, guessed_by_order
+from .mappings import ALL, OFTEN, Class, Score, mistaken, recognised, scored
 
 SEVERAL = {"the module returned ": "0", "returned an output ": ""}
 """What a fault says where a class returns more than its output, and where that is; by name where nothing is said."""
@@ -181,25 +182,45 @@ def _doubts(best: Score, holding: Sequence[Score], count: int) -> list[str]:
 
 
 def _extended(kind: Class, best: Score, survey: Survey) -> tuple[Score, list[str]]:
-    """The best with those masks and flags that its call takes as the operator has them, and what is left out."""
+    """The best with those masks and flags that its call takes, and what of them is left out.
+
+    One that is wrong by all forms that it may have is passed if all cases are those of a known mistake.
+    """
     left = []
-    for name, wider in extensions(best.candidate, survey):
-        merged = replace(
-            best.candidate,
-            options={**best.candidate.options, **wider.options},
-            keywords={key: x for key, x in best.candidate.keywords.items() if key != name},
-            requires=tuple(dict.fromkeys((*best.candidate.requires, *wider.requires))),
-        )
-        option = next(key for key, x in wider.options.items() if x == f'"{name}"')
-        found = scored(kind, [merged], option=option, changed=True)
-        score = _best(found)
-        if score.holds:
-            words = {**best.words, **{c: w for c, w in score.words.items() if score is not found[0]}}
-            best = replace(best, candidate=merged, words=words)
-        else:
+    for name in further(best.candidate, survey):
+        option, tried = option_of(name), _tried(kind, best, name)
+        known = tried[-1] if tried[-1].holds else mistaken(kind, tried, option) or _contrary(kind, best, name)
+        if known is None:
+            score = _best(tried)
             fares = f"it is right in {score.held} of {score.tried} cases" if score.tried else "no case has it"
             left.append(f"{name} is left out: passed as {option}, {fares}")
+            continue
+        best = replace(best, candidate=known.candidate, words={**best.words, **known.words})
+        left += [f"{name} is {form}" for form in filter(None, [said(known.candidate, name)])]
+        if known.candidate.call:
+            break
     return best, left
+
+
+def _tried(kind: Class, best: Score, name: str) -> list[Score]:
+    """How the forms of a parameter fare, up to the first by which it is right; if none is, without empty rows, too."""
+    option, tried = option_of(name), list[Score]()
+    for wider in extensions(best.candidate, name):
+        tried.append(_best(scored(kind, [wider], option=option, words=best.words, changed=True)))
+        if tried[-1].holds:
+            return tried
+    nearest = _best(tried)
+    if option == "mask" and nearest.share > OFTEN:
+        tried += scored(kind, [without_empty_rows(nearest.candidate)], option=option, words=best.words)
+    return tried
+
+
+def _contrary(kind: Class, best: Score, name: str) -> Score | None:
+    """The best with a mask that it reads the wrong way, passed as its name says; None where it does not."""
+    for meant, opposite in contrary(best.candidate, name):
+        if any(score.holds for score in scored(kind, [opposite], option="mask", words=best.words, changed=True)):
+            return replace(best, candidate=meant)
+    return None
 
 
 # Writing

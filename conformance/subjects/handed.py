@@ -22,7 +22,11 @@ TWICE = '''def twice(x, heads, base):
     """The angle of each position and channel, those of the second half once more [length, head_dim]."""
     return torch.cat([angles(x, heads, base)] * 2, -1)
 '''
-HELPERS = {"angles": ANGLES, "turns": TURNS, "twice": TWICE, "causal_mask": CAUSAL_MASK}
+ADDED_MASK = '''def added_mask(x, mask):
+    """A mask that is true where a key is seen, as it is added to the scores."""
+    return torch.zeros_like(mask, dtype=x.dtype).masked_fill(~mask, float("-inf"))
+'''
+HELPERS = {"angles": ANGLES, "turns": TURNS, "twice": TWICE, "causal_mask": CAUSAL_MASK, "added_mask": ADDED_MASK}
 """The functions that a call may use, by their names."""
 NEEDS = {"turns": ("angles",), "twice": ("angles",)}
 POSITIONS = "torch.arange(x.shape[1], device=x.device)[None]"

@@ -58,7 +58,7 @@ POSITIONS = (
 """What a table of positions is called."""
 BIASES = ("bias", "beta")
 SECTIONS = {"head": ("embedding",), "qkv": ("q", "k", "v"), "kv": ("k", "v"), "gate_up": ("gate", "up")}
-MASKS = ("mask", "attn_mask", "attention_mask", "key_padding_mask")
+MASKS = ("mask", "attn_mask", "attention_mask", "key_padding_mask", "padding_mask", "pad_mask")
 CAUSAL = ("causal", "is_causal")
 CONTEXTS = ("context", "encoder_hidden_states", "key_value_states", "memory", "kv", "cond")
 LAST = ("weight", "bias", "kernel", "scale")

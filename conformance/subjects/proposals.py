@@ -153,21 +153,6 @@ def _inner(survey: Survey) -> str:
     return f"; its parts can be checked separately, such as {found[0]}" if found else ""
 
 
-def extensions(candidate: Candidate, survey: Survey) -> Iterator[tuple[str, Candidate]]:
-    """What else the call of a class may take: the name of its parameter, and the candidate with it."""
-    if candidate.operator != "multi_head" or candidate.call:
-        return
-    for name, required in survey.takes:
-        if name in CAUSAL and not candidate.fixed:
-            yield name, replace(candidate, options={**candidate.options, "causal": f'"{name}"'})
-        if name in MASKS:
-            keywords = {key: x for key, x in candidate.keywords.items() if key != name}
-            masked = replace(candidate, keywords=keywords, options={**candidate.options, "mask": f'"{name}"'})
-            # fewer axes may mean others
-            masked = replace(masked, requires=(*candidate.requires, "single(mask) or ndim(mask) == 4"))
-            yield from [] if required else [(name, masked)]
-
-
 def _factory(kind: Kind, survey: Survey, one_key: bool) -> str:
     names = ["kv_heads=None"] if one_key else []
     for role in survey.uses:

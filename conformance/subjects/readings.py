@@ -45,24 +45,19 @@ class Way:
 
     @property
     def kind(self) -> str:
-        """What it tells: what parameters are, which input is lacking, conventions, or options and results."""
+        """What it tells: parameters, which input is lacking, conventions, one number such as an epsilon, or options."""
         one = self.reading
         if self.parameters:
             return "parameters"
         if one.lacking or one.conventions:
             return LACKING if one.lacking else "conventions"
-        return "options"
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it says nothing but the one number that an option is, as an epsilon."""
-        texts = [x for values in self.reading.fixed.values() for x in values]
-        return self.kind == "options" and not self.reading.returns and bool(texts) and all(map(_is_number, texts))
+        texts = [x for values in one.fixed.values() for x in values]
+        return "number" if not one.returns and texts and all(map(_is_number, texts)) else "options"
 
     @property
     def is_choice(self) -> bool:
         """Whether it says nothing but which value options have, of several."""
-        return self.kind == "options" and not self.reading.returns and bool(self.chosen)
+        return self.kind in ("number", "options") and not self.reading.returns and bool(self.chosen)
 
     @property
     def in_place(self) -> bool:

@@ -4,7 +4,7 @@ import pytest
 
 from attnspec.errors import UsageError
 from attnspec.execution.survey import Survey, Weight
-from attnspec.subjects.proposals import candidates, extensions, guessed_by_order, roles
+from attnspec.subjects.proposals import candidates, guessed_by_order, roles
 
 SELF = (("x", True),)
 
@@ -88,9 +88,3 @@ def test_what_cannot_be_proposed_is_told(weights, takes, says):
 def test_an_epsilon_that_the_constructor_does_not_take_is_tried_in_three_sizes():
     found = candidates("rms_norm", survey(("weight", (60,), "Norm"), uses=("width",)))
     assert [{"eps": "1e-05"}, {"eps": "1e-06"}, {"eps": "1e-08"}] == [one.fixed for one in found]
-
-
-def test_a_mask_of_the_call_is_an_extension():
-    masked = survey(*separate("wq", "wk", "wv", "wo"), takes=(*SELF, ("attn_mask", False)))
-    ((name, wider),) = extensions(candidates("multi_head", masked)[0], masked)
-    assert ("attn_mask", {"mask": '"attn_mask"'}) == (name, wider.options)
