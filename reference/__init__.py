@@ -110,6 +110,7 @@ from .positions import (
     rotary_pair,
     rotary_tables,
     sinusoidal,
+    timestep_embedding,
 )
 from .quantization import (
     activated_blocks,
@@ -295,6 +296,7 @@ __all__ = [
     "state_space_gradient",
     "swiglu",
     "swiglu_gradient",
+    "timestep_embedding",
     "token_penalties",
     "token_permutation",
     "token_unpermutation",

@@ -89,6 +89,22 @@ def sinusoidal(*, length, dim, base=10000.0, offset=0, columns="alternating", sp
     return table
 
 
+def timestep_embedding(timesteps, *, dim, cosines_first=False, downscale=0, scale=1.0, base=10000.0):
+    """The sines and cosines of timesteps [n], which may be fractions: `out [n, dim]`, with a last zero if dim is odd.
+
+    Ho et al. 2020, arXiv:2006.11239, appendix B; `downscale` is one where the last frequency is one over the base.
+    """
+    half = dim // 2
+    if half < 1 or half <= downscale or base <= 0:
+        raise ValueError("an embedding has two frequencies where the last is one over the base, and else one")
+    out = np.zeros((len(timesteps), dim))
+    for row, k in np.ndindex(len(timesteps), half):
+        angle = scale * timesteps[row] * base ** (-k / (half - downscale))
+        first, second = (math.cos, math.sin) if cosines_first else (math.sin, math.cos)
+        out[row, k], out[row, half + k] = first(angle), second(angle)
+    return out
+
+
 def learned_position(x, table, *, offset=0):
     """Every token with the row of its position added to it: x [batch, length, dim], table [rows, dim]."""
     length, rows = x.shape[1], len(table)
