@@ -188,7 +188,11 @@ def _extended(kind: Class, best: Score, survey: Survey) -> tuple[Score, list[str
     """
     left = []
     for name in further(best.candidate, survey):
-        option, tried = option_of(name), _tried(kind, best, name)
+        option = option_of(name)
+        if best.candidate.call or option in best.candidate.options:
+            left.append(f"{name} is left out: another {option} is passed")
+            continue
+        tried = _tried(kind, best, name)
         known = tried[-1] if tried[-1].holds else mistaken(kind, tried, option) or _contrary(kind, best, name)
         if known is None:
             score = _best(tried)
@@ -197,8 +201,6 @@ def _extended(kind: Class, best: Score, survey: Survey) -> tuple[Score, list[str
             continue
         best = replace(best, candidate=known.candidate, words={**best.words, **known.words})
         left += [f"{name} is {form}" for form in filter(None, [said(known.candidate, name)])]
-        if known.candidate.call:
-            break
     return best, left
 
 

@@ -43,10 +43,11 @@ CONTRARY = {"attention_mask": ((ONES_OF_KEYS, Form("", "(~mask[:, 0, 0]).long()"
 
 
 def further(candidate: Candidate, survey: Survey) -> list[str]:
-    """The parameters of a call that may be a causal flag or a mask, which the candidate does not pass."""
+    """The parameters of a call that may be a causal flag or a mask, flags first, which the candidate does not pass."""
     if candidate.operator != "multi_head" or candidate.call:
         return []
-    return [name for name, _ in survey.takes if (name in CAUSAL and not candidate.fixed) or name in MASKS]
+    found = [name for name, _ in survey.takes if (name in CAUSAL and not candidate.fixed) or name in MASKS]
+    return sorted(found, key=option_of)
 
 
 def option_of(name: str) -> str:
@@ -56,12 +57,11 @@ def option_of(name: str) -> str:
 
 def extensions(candidate: Candidate, name: str) -> Iterator[Candidate]:
     """The candidates that pass a parameter of the call, in each form that it may have."""
-    keywords = {key: x for key, x in candidate.keywords.items() if key != name}
     if name in CAUSAL:
-        yield replace(candidate, keywords=keywords, options={**candidate.options, "causal": f'"{name}"'})
+        yield _optional(candidate, name)
         return
     for form in FORMS.get(name, ANY) if candidate.framework == "torch" else (SEEN,):
-        yield _masked(replace(candidate, keywords=keywords), name, form)
+        yield _masked(candidate, name, form)
 
 
 def contrary(candidate: Candidate, name: str) -> Iterator[tuple[Candidate, Candidate]]:
@@ -73,8 +73,18 @@ def contrary(candidate: Candidate, name: str) -> Iterator[tuple[Candidate, Candi
 def _masked(candidate: Candidate, name: str, form: Form) -> Candidate:
     masked = replace(candidate, requires=(*candidate.requires, f"single(mask) or {form.requires}"))
     if form is SEEN:
-        return replace(masked, options={**candidate.options, "mask": f'"{name}"'})
+        return _optional(masked, name)
     return replace(masked, call=_call(masked, name, form), inputs="", keywords={}, options={})
+
+
+def _optional(candidate: Candidate, name: str) -> Candidate:
+    """One that passes an option or a mask as it is, under a name of the class."""
+    options = {**candidate.options, option_of(name): f'"{name}"'}
+    return replace(candidate, keywords=_without(candidate, name), options=options)
+
+
+def _without(candidate: Candidate, name: str) -> dict[str, str]:
+    return {key: x for key, x in candidate.keywords.items() if key != name}
 
 
 def without_empty_rows(candidate: Candidate) -> Candidate:
@@ -91,7 +101,7 @@ def _call(candidate: Candidate, name: str, form: Form) -> str:
     """The call of a candidate with a mask of some form, as a function of the module."""
     inputs = [*re.findall(r'"(\w+)"', candidate.inputs)] or ["x"]
     passed = ["x", *(["context"] if len(inputs) > 1 else [])]
-    given = [f"{key}={x}" for key, x in candidate.keywords.items()]
+    given = [f"{key}={x}" for key, x in _without(candidate, name).items()]
     options = {key: x.strip('"') for key, x in candidate.options.items()}
     given += [f"{own}={key}" for key, own in options.items()]
     own = [passed[0], *([f"{inputs[2]}=context"] if len(inputs) > 2 else passed[1:])]

@@ -14,7 +14,7 @@ def survey(*takes):
 
 
 def test_flags_and_masks_are_looked_for_where_the_call_is_not_written_already():
-    takes = survey("x", "is_causal", "attn_mask", "bias")
+    takes = survey("x", "attn_mask", "is_causal", "bias")
     assert ["is_causal", "attn_mask"] == further(HEAD, takes)
     fixed = Candidate(HEAD.factory, HEAD.operator, {}, fixed={"causal": "True"})
     assert ["attn_mask"] == further(fixed, takes)
@@ -71,3 +71,10 @@ def test_the_opposite_of_what_a_name_says_is_tried_where_each_query_sees_a_key()
     assert "else (~mask[:, 0, 0]).long())" in opposite.call
     assert without_empty_rows(HEAD).requires[-1:] == opposite.requires[-1:]
     assert [] == [*contrary(HEAD, "mask")]
+
+
+def test_a_mask_that_has_to_be_passed_is_passed_once():
+    asked = Candidate(**{**fields(HEAD), "keywords": {"attention_mask": "None"}})
+    calls = [one.call for one in (*extensions(asked, "attention_mask"), *next(contrary(asked, "attention_mask")))]
+    assert all(1 == call.count("attention_mask=") for call in calls[1:])
+    assert {} == next(extensions(asked, "attention_mask")).keywords
