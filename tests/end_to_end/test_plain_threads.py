@@ -88,6 +88,22 @@ def elu_linear_attention(q, k, v, eps=1e-6):
         ("F.elu(k) + 1", "F.elu(k)"),
         "",
     ),
+    "apply_multimodal_rotary_pos_emb": (
+        """
+def apply_multimodal_rotary_pos_emb(q, k, cos, sin, mrope_section, unsqueeze_dim=1):
+    def chosen(table):
+        parts = table.split(mrope_section * 2, dim=-1)
+        return torch.cat([part[i % 3] for i, part in enumerate(parts)], dim=-1).unsqueeze(unsqueeze_dim)
+
+    def turned(x):
+        first, second = x.chunk(2, -1)
+        return x * chosen(cos) + torch.cat((-second, first), -1) * chosen(sin)
+
+    return turned(q), turned(k)
+""",
+        ("table.split(mrope_section * 2, dim=-1)", "table.split([2 * n for n in mrope_section], dim=-1)"),
+        "mrope.",
+    ),
     "quant_fp8": (
         """
 def quant_fp8(A, group_size=128, dtype=torch.float8_e4m3fn):
