@@ -53,6 +53,11 @@ SHIFTED = frozenset({"asymmetric", "asym", "affine"})
 """Words in the names of quantizations that have a zero point beside the scale."""
 FILTERS = ("filter_rows", "renormalised_filter", "top_k_filter", "top_p_filter", "min_p_filter")
 """Operators that keep some of the tokens that may be drawn."""
+FILTERED = {"top_p": "top_p_filter", "topp": "top_p_filter", "nucleus": "top_p_filter", "top_k": "top_k_filter"} | {
+    "topk": "top_k_filter",
+    "min_p": "min_p_filter",
+}
+"""What words in the names of samplers say that is kept."""
 SAMPLING = frozenset({"sampling", "sample", "samples", "sampled"})
 """Words in the names of functions that draw tokens."""
 ACTIVATIONS = frozenset(("silu", "gelu", "relu", "swish", "mish"))
@@ -116,6 +121,12 @@ def said_by(text: str, known: Library) -> str:
     }
     found = [word for word in said if f"_{word}_" in words]
     return said[max(found, key=len)] if found else ""
+
+
+def filter_of(name: str) -> str:
+    """The filter that the name of a sampler says, which one without a seed may be; nothing where it says several."""
+    found = {operator for word, operator in FILTERED.items() if f"_{word}_" in words_of(name)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def check_name(name: str, operator: Mechanism, needed: Collection[str]) -> None:

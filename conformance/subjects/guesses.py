@@ -16,7 +16,8 @@ from ..mechanisms.loader import library
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.parameters import called_so, described, namesakes, readings
 from ..mechanisms.signatures import Signature, fitting, signature_named, signatures
-from .function_names import ACTIVATIONS, check_name, said_by, words_of
+from .aliases import known_as
+from .function_names import ACTIVATIONS, check_name, filter_of, said_by, words_of
 from .hints import hints, source_of, without_doubt
 from .passing import used_by
 from .places import misplaced
@@ -84,6 +85,8 @@ def _operator_of(adapter: Adapter, known: Library) -> str:
     """The operator that the name of a plain function says, or the one whose inputs its parameters are called like."""
     with suppress(UsageError):
         named = _as_spelt(adapter, guess_operator(adapter.name, known, _needed(adapter)), known)
+        if named == "sample" and _by_name(adapter) and not _takes(adapter, "seed"):
+            named = filter_of(adapter.name) or named
         if named not in SPELT or is_spelt(adapter, known[named]):
             return named
     ours = [name for name in described() if name in known.stating] if len(_needed(adapter)) >= TELLING else []
@@ -176,6 +179,11 @@ def _needed(adapter: Adapter) -> list[str]:
         return []
     parameters = inspect.signature(adapter.function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+
+
+def _takes(adapter: Adapter, option: str) -> bool:
+    """Whether a function has a parameter for an option, under any of its names."""
+    return any(name == option or known_as(name, [option]) for name in inspect.signature(adapter.function).parameters)
 
 
 def _interface(adapter: Adapter, operator: str | None, known: Library) -> Signature | None:

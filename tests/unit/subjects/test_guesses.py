@@ -112,6 +112,16 @@ def test_parameters_say_the_operator_where_the_name_does_not():
     assert "feed_forward" == named_by_parameters(lambda x, w1, b1, w2, b2: x)
 
 
+def test_a_sampler_without_a_seed_may_be_the_filter_that_its_name_says():
+    def of(name, function):
+        return completed(Adapter(name, "", function, "torch"), Asked(), None).operator
+
+    assert "sample" == of("sample_top_p", lambda logits, p, generator=None: logits)
+    assert "sample" == of("sample_top_k_top_p", lambda logits, k, p: logits)
+    with pytest.raises(UsageError, match=r"says that tokens are drawn.*add --operator top_p_filter if that is what"):
+        of("llama_sample_top_p", lambda logits, p, min_keep=1: logits)
+
+
 def test_parameters_decide_between_operators_that_share_a_name():
     def of(name, function):
         return completed(Adapter(name, "", function, "torch"), Asked(), None).operator
