@@ -28,7 +28,8 @@ def diffusers_timestep_embedding(
     """get_timestep_embedding of diffusers."""
     from diffusers.models.embeddings import get_timestep_embedding
 
-    return get_timestep_embedding(timesteps, dim, cosines_first, downscale, scale, base)
+    period: Any = base
+    return get_timestep_embedding(timesteps, dim, cosines_first, downscale, scale, period)
 
 
 @declared(fixed={"base": 10000.0})

@@ -117,7 +117,6 @@ def test_a_sampler_without_a_seed_may_be_the_filter_that_its_name_says():
         return completed(Adapter(name, "", function, "torch"), Asked(), None).operator
 
     assert "sample" == of("sample_top_p", lambda logits, p, generator=None: logits)
-    assert "sample" == of("sample_top_k_top_p", lambda logits, k, p: logits)
     with pytest.raises(UsageError, match=r"says that tokens are drawn.*add --operator top_p_filter if that is what"):
         of("llama_sample_top_p", lambda logits, p, min_keep=1: logits)
 
