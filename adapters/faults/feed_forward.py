@@ -6,62 +6,49 @@ from collections.abc import Callable
 from typing import Any
 
 from ..controls.feed_forward import activated
+from ..controls.rotary_self_attention import projected
+from .rows import tokens
 from .whole import Whole
 
 ALONE: Any = {"dtypes": ("float32",)}
 
 
-def tokens(x: Any) -> Any:
-    """All tokens, one below the other."""
-    return x.reshape(-1, x.shape[-1])
-
-
-def mapped(x: Any, w: Any, b: Any) -> Any:
-    """A linear map [in, out], with its bias, if it has one."""
-    return x @ w if b is None else x @ w + b
-
-
-def opened(z: Any, activation: str) -> Any:
-    """The function of the hidden units."""
-    return activated(z, activation)
-
-
 def returned(inner: Any, w: Any, b: Any) -> Any:
     """The map back to the width of the tokens."""
-    return mapped(inner, w, b)
+    return projected(inner, w, b)
 
 
 def layered(part: Any) -> Callable[..., Any]:
     def feed_forward(
         x: Any, w_up: Any, w_down: Any, b_up: Any = None, b_down: Any = None, *, activation: str = "gelu"
     ) -> Any:
-        inner = part.opened(part.mapped(part.tokens(x), w_up, b_up), activation)
+        inner = part.activated(part.projected(part.tokens(x), w_up, b_up), activation)
         return part.returned(inner, w_down, b_down).reshape(x.shape)
 
     return feed_forward
 
 
-LAYER = Whole("feed_forward", layered, (tokens, mapped, opened, returned))
+LAYER = Whole("feed_forward", layered, (tokens, projected, activated, returned))
 BIASES: dict[int, Any] = {}
 
 
-@LAYER.instead_of(mapped, **ALONE)
+@LAYER.instead_of(projected, **ALONE)
 def bias_of_a_width(x: Any, w: Any, b: Any) -> Any:
     """The first bias of a width serves later calls."""
-    return mapped(x, w, b if b is None else BIASES.setdefault(len(b), b.clone()))
+    return projected(x, w, b if b is None else BIASES.setdefault(len(b), b.clone()))
 
 
-@LAYER.instead_of(opened, **ALONE)
+@LAYER.instead_of(activated, **ALONE)
 def tangent_for_many_units(z: Any, activation: str) -> Any:
     """From 64 hidden units on, GELU is approximated by a tangent."""
     wide = activation == "gelu" and z.shape[-1] >= 64
-    return opened(z, "gelu_tanh" if wide else activation)
+    return activated(z, "gelu_tanh" if wide else activation)
 
 
 @LAYER.instead_of(returned, **ALONE)
 def bias_of_each_block(inner: Any, w: Any, b: Any) -> Any:
     """Each block of 32 hidden units adds the last bias."""
-    return sum(mapped(x, own, b) for x, own in zip(inner.split(32, -1), w.split(32), strict=True))
+    return sum(projected(x, own, b) for x, own in zip(inner.split(32, -1), w.split(32), strict=True))
 
 
 @LAYER.instead_of(tokens, **ALONE)

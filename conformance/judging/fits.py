@@ -68,17 +68,26 @@ def fit_of(
 
 
 def fits_of(
-    subject: AdapterSubject,
-    operator: Mechanism,
-    cases: Iterable[Sample],
-    dtype: str,
-    device: str,
-    *,
-    claimed: bool = False,
+    subject: AdapterSubject, operator: Mechanism, cases: Iterable[Sample], dtype: str, device: str
 ) -> list[Fit]:
-    """What a subject's answers to some cases are, by the precision that is `claimed` or by any looser one."""
+    """What a subject's answers to some cases are."""
     with subject.session():
-        return [fit_of(subject, operator, sample, dtype, device, claimed=claimed) for sample in cases]
+        return [fit_of(subject, operator, sample, dtype, device) for sample in cases]
+
+
+def right_and_nearly(
+    subject: AdapterSubject, operator: Mechanism, cases: Iterable[Sample], dtype: str, device: str
+) -> tuple[int, int]:
+    """How many answers are right by the precision that is claimed, and by any looser one, too; each is asked once."""
+    right = nearly = 0
+    with subject.session():
+        for sample in cases:
+            replies = dict[tuple[Any, ...], Reply]()
+            if fit_of(subject, operator, sample, dtype, device, replies=replies, claimed=True) == "right":
+                right += 1
+            elif fit_of(subject, operator, sample, dtype, device, replies=replies) == "right":
+                nearly += 1
+    return right, right + nearly
 
 
 def share_of_right(

@@ -15,7 +15,7 @@ from ..mechanisms.stated import is_stated
 from ..subjects.places import called_as_inputs
 from ..subjects.readings import LACKING, Way, begun, line_of, unsaid, ways
 from ..subjects.subject import AdapterSubject
-from .fits import fits_of, giving, share_of_right
+from .fits import fits_of, giving, right_and_nearly, share_of_right
 from .layouts import answers, enough, is_read_right, lay_out, right_answers, share_of_answers
 from .smallest import calls_of
 
@@ -186,9 +186,8 @@ def _closest(
     for some, like in lines if len(lines) > 1 else ():
         subject.take_as(like)
         planned = plan(m, subject.claims, PROFILES["quick"], 0, dtype)
-        cases = [*itertools.islice((sample for block in planned.blocks() for sample in block), MOST)]
-        strictly, loosely = (fits_of(subject, m, cases, dtype, device, claimed=claimed) for claimed in (True, False))
-        count = (strictly.count("right"), loosely.count("right"))
+        cases = itertools.islice((sample for block in planned.blocks() for sample in block), MOST)
+        count = right_and_nearly(subject, m, cases, dtype, device)
         if count > most:
             best, most = some, count
     best = best if len(lines) > 1 else right[0]

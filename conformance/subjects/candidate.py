@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,12 @@ class Candidate:
     requires: tuple[str, ...] = ()
     returns: str = ""
     framework: str = "torch"
+
+    def arguments(self, without: str = "") -> tuple[list[str], list[str]]:
+        """The inputs that a function which makes its call takes, and what that passes, but for a keyword."""
+        inputs = [*re.findall(r'"(\w+)"', self.inputs)] or ["x"]
+        passed = ["x", f"{inputs[2]}=context"] if inputs[2:] else inputs
+        return inputs[:2], [*passed, *(f"{name}={x}" for name, x in self.keywords.items() if name != without)]
 
     def text(self, name: str, remarks: Sequence[str] = ()) -> str:
         """The declaration under a name, with remarks before it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -80,11 +79,8 @@ def _masked(candidate: Candidate, name: str, form: Form) -> Candidate:
 def _optional(candidate: Candidate, name: str) -> Candidate:
     """One that passes an option or a mask as it is, under a name of the class."""
     options = {**candidate.options, option_of(name): f'"{name}"'}
-    return replace(candidate, keywords=_without(candidate, name), options=options)
-
-
-def _without(candidate: Candidate, name: str) -> dict[str, str]:
-    return {key: x for key, x in candidate.keywords.items() if key != name}
+    keywords = {key: x for key, x in candidate.keywords.items() if key != name}
+    return replace(candidate, keywords=keywords, options=options)
 
 
 def without_empty_rows(candidate: Candidate) -> Candidate:
@@ -99,14 +95,8 @@ def said(candidate: Candidate, name: str) -> str:
 
 def _call(candidate: Candidate, name: str, form: Form) -> str:
     """The call of a candidate with a mask of some form, as a function of the module."""
-    inputs = [*re.findall(r'"(\w+)"', candidate.inputs)] or ["x"]
-    passed = ["x", *(["context"] if len(inputs) > 1 else [])]
-    given = [f"{key}={x}" for key, x in _without(candidate, name).items()]
+    inputs, passed = candidate.arguments(name)
     options = {key: x.strip('"') for key, x in candidate.options.items()}
-    given += [f"{own}={key}" for key, own in options.items()]
-    own = [passed[0], *([f"{inputs[2]}=context"] if len(inputs) > 2 else passed[1:])]
-    taken = ", ".join(
-        ["module", *passed, "mask=None", *(["*"] if options else []), *(f"{key}=False" for key in options)]
-    )
-    arguments = ", ".join([*own, *given, f"{name}=None if mask is None else {form.text}"])
-    return f"lambda {taken}: module({arguments})"
+    flags = ["*", *(f"{key}=False" for key in options)] if options else []
+    passed += [f"{own}={key}" for key, own in options.items()] + [f"{name}=None if mask is None else {form.text}"]
+    return f"lambda {', '.join(['module', *inputs, 'mask=None', *flags])}: module({', '.join(passed)})"

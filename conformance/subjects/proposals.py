@@ -104,11 +104,8 @@ def _projected(head: Candidate) -> list[Candidate]:
     if head.call:
         taken, _, body = head.call.partition(": ")
     else:
-        inputs = [*re.findall(r'"(\w+)"', head.inputs)] or ["x"]
-        further = inputs[2:] and f"{inputs[2]}=context"
-        passed = ["x", further] if further else inputs
-        said = ", ".join([*passed, *(f"{name}={x}" for name, x in head.keywords.items())])
-        taken, body = f"lambda module, {', '.join(inputs[:2])}", f"module({said})"
+        inputs, passed = head.arguments()
+        taken, body = f"lambda module, {', '.join(inputs)}", f"module({', '.join(passed)})"
     return [
         replace(head, call=f"{taken}, wo: {body}{first} @ wo", inputs="", keywords={}, options={})
         for first in ("", "[0]")
